@@ -1,0 +1,3 @@
+module github.com/wsfs/wsfs
+
+go 1.26
