@@ -28,6 +28,9 @@ var (
 	ErrConflict = errors.New("kvstore: version conflict")
 	// ErrTooLarge: a key, value or batch is over the limits above.
 	ErrTooLarge = errors.New("kvstore: too large")
+	// ErrEmptyKey: an operation named the empty key. It is not a prefix: Scan
+	// takes the empty prefix for everything.
+	ErrEmptyKey = errors.New("kvstore: empty key")
 	// ErrFull: the store has no room; nothing was written.
 	ErrFull = errors.New("kvstore: store is full")
 	// ErrClosed: the store was closed.
