@@ -113,6 +113,24 @@ type Indexer interface {
 	DropIndexed(ctx context.Context, origin uint64) error
 }
 
+// A Redirecter is an upper in which a directory that has a lower part can be
+// moved in constant time.
+type Redirecter interface {
+	// SetRedirect records where the lower part of the directory name is: at
+	// target, absolute in the layers below; Absence then tells it. Called with
+	// the directory's present place before Rename moves it, it changes nothing
+	// that is seen. An empty target takes the record away. ENOTDIR if name is
+	// not a directory of the layer.
+	SetRedirect(ctx context.Context, name, target Name) error
+}
+
+// A Checker can look through what it has on disk or in a store.
+type Checker interface {
+	// Check returns every broken invariant of the layer, joined; nil if all
+	// holds. The layer must not be changed meanwhile.
+	Check(ctx context.Context) error
+}
+
 // A Segmenter is a layer made of parts that fail and lock independently.
 type Segmenter interface {
 	// Segment returns a small number that is equal for names of one part.

@@ -87,7 +87,12 @@ type Layer interface {
 
 // An Upper is a layer that can stand on top of others: it can record that a
 // name is gone and take whole files from below. Its own Lstat, ReadDir and
-// Remove know only what it holds: marks are not listed.
+// Remove know only what it holds: marks are not listed, and a directory that
+// holds nothing but whiteouts is empty.
+//
+// A new file replaces a whiteout of its name in one step. A new directory, and
+// a directory without a redirect that Rename moves, is opaque from that same
+// step on if it takes a whiteout's place: what the whiteout hid stays hidden.
 type Upper interface {
 	Layer
 	Whiteouter
