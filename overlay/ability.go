@@ -99,18 +99,46 @@ type Syncer interface {
 	SyncAll(ctx context.Context) error
 }
 
+// A Marker tells what it holds at a name and what it says of it in one call,
+// of one moment: Lstat and Absence. The error is that of Lstat; the Absence
+// counts also with ENOENT.
+type Marker interface {
+	LstatMarks(ctx context.Context, name Name) (Attr, Absence, error)
+}
+
+// A Pinner is a layer with directories that can be neither removed nor renamed
+// (EBUSY).
+type Pinner interface{ Pinned(name Name) bool }
+
+// A Devicer is a layer whose files are on several devices: the values that
+// Attr.Dev can have, always in the same order. Another layer's files all have
+// the Dev of its root, but for what is mounted in it.
+type Devicer interface{ Devices() []uint64 }
+
 // An Indexer is an upper that finds the copy of a lower file with several
 // names by the lower file's inode number, so that hard links stay links.
+//
+// The names of the lower file that were not copied up count: Attr.Nlink of the
+// copy, right after the first CopyUp, is Copy.Attr.Nlink, and the copy stays as
+// long as such a name may be left, even when the layer holds none.
 type Indexer interface {
 	// Indexed reports whether the lower file origin (as in Copy.Origin, of a
 	// Copy whose Attr.Nlink was over 1) was copied up under another name.
 	Indexed(origin uint64) bool
-	// LinkIndexed makes name another name of that copy; a whiteout at name is
-	// replaced. ENOENT if there is none.
+	// LinkIndexed makes name, which must not exist or be recorded as gone
+	// (EEXIST), another name of that copy, as a CopyUp of it would; Attr.Nlink
+	// stays, since the lower name counted. ENOENT if there is no copy.
 	LinkIndexed(ctx context.Context, origin uint64, name Name) error
 	// DropIndexed tells that a lower name of origin was whited out without
 	// having been copied up: the copy has one name less.
 	DropIndexed(ctx context.Context, origin uint64) error
+}
+
+// An IndexOpener is an Indexer, perhaps frozen, that opens the copy for reading
+// by its origin, whatever names it has. ENOENT if there is none.
+type IndexOpener interface {
+	Indexed(origin uint64) bool
+	OpenIndexed(ctx context.Context, origin uint64) (Handle, error)
 }
 
 // A Redirecter is an upper in which a directory that has a lower part can be

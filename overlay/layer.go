@@ -78,8 +78,8 @@ type Layer interface {
 	// Remove removes the file or empty directory name (ENOTEMPTY).
 	Remove(ctx context.Context, name Name) error
 	// Rename moves oldname to newname as rename(2) does, replacing what is
-	// there unless flag says otherwise. EXDEV where the layer cannot do it in
-	// one step.
+	// there unless flag says otherwise. Two names of one file: nothing
+	// happens. EXDEV where the layer cannot do it in one step.
 	Rename(ctx context.Context, oldname, newname Name, flag RenameFlag) error
 	// SetAttr changes attributes of name and returns the new ones.
 	SetAttr(ctx context.Context, name Name, set SetAttr) (Attr, error)
@@ -88,9 +88,11 @@ type Layer interface {
 // An Upper is a layer that can stand on top of others: it can record that a
 // name is gone and take whole files from below. Its own Lstat, ReadDir and
 // Remove know only what it holds: marks are not listed, and a directory that
-// holds nothing but whiteouts is empty.
+// holds nothing but whiteouts is empty: Remove, Whiteout and Rename onto it take
+// the whiteouts along.
 //
-// A new file replaces a whiteout of its name in one step. A new directory, and
+// A new file replaces a whiteout of its name in one step, also with Excl and
+// NoReplace. A new directory, and
 // a directory without a redirect that Rename moves, is opaque from that same
 // step on if it takes a whiteout's place: what the whiteout hid stays hidden.
 type Upper interface {
@@ -98,15 +100,16 @@ type Upper interface {
 	Whiteouter
 	// Whiteout records that name does not exist, hiding any lower file of that
 	// name. Whatever the upper held there is gone when Whiteout returns, in one
-	// step: a reader sees the old file or nothing. A directory must hold
-	// nothing but whiteouts (ENOTEMPTY). It is not an error if name was
-	// already absent. The parent must exist.
+	// step: a reader sees the old file or nothing. A directory must be empty
+	// (ENOTEMPTY). It is not an error if name was already absent. The parent
+	// must exist.
 	Whiteout(ctx context.Context, name Name) error
 	// SetOpaque sets whether the directory name hides all below it.
 	SetOpaque(ctx context.Context, name Name, opaque bool) error
-	// CopyUp puts a copy of a lower file at name in one step: other calls see
-	// no file of the layer there, or the whole copy. The parent must exist in
-	// the layer, name must not (EEXIST); a whiteout at name is replaced.
+	// CopyUp puts a copy of a file of another layer at name in one step: other
+	// calls see what was there before, or the whole copy. The parent must
+	// exist in the layer; its times stay as they are. Unless c says otherwise
+	// name must not exist, and must not be recorded as gone (EEXIST both).
 	CopyUp(ctx context.Context, name Name, c Copy) error
 }
 
@@ -150,6 +153,19 @@ type Copy struct {
 	// power cut left short can be made again. See Origins.
 	Layer string
 	Name  Name
+
+	// Replace: a file at name that is not a directory, or a whiteout, gives
+	// way to the copy in the same step, and the parent's times change.
+	Replace bool
+	// Durable: the copy's data and attributes are durable before it is put at
+	// name, and it carries no mark of a pending copy.
+	Durable bool
+	// Install, unless nil, is called once when the copy is whole, and CopyUp
+	// returns its error. put puts the copy at name; where Install fails
+	// without having called it, nothing of the copy remains. The layer holds
+	// no lock that another of its methods takes while it calls Install: the
+	// caller takes its own there, and calls methods of the layer.
+	Install func(put func() error) error
 }
 
 // An Xattr is an extended attribute.
