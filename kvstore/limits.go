@@ -18,6 +18,9 @@ func (key Key) Validate() error {
 // an error that wraps ErrEmptyKey or ErrTooLarge otherwise. Backends call it
 // first in Apply. An unknown kind of Op is a broken program and panics.
 func (b *Batch) Validate() error {
+	if len(b.Ops) > MaxOps {
+		return fmt.Errorf("%w: batch of %d operations, limit %d", ErrTooLarge, len(b.Ops), MaxOps)
+	}
 	total := 0
 	for _, op := range b.Ops {
 		if op.Kind > OpCheck {

@@ -18,7 +18,8 @@ type Key string
 const (
 	MaxKey   = 1 << 10 // bytes
 	MaxValue = 2 << 20 // bytes; a chunk of a file is at most 1 MiB
-	MaxBatch = 8 << 20 // bytes of keys and values in one Batch
+	MaxBatch = 4 << 20 // bytes of keys and values in one Batch
+	MaxOps   = 10_000  // operations in one Batch
 )
 
 var (
@@ -26,7 +27,8 @@ var (
 	ErrNotFound = errors.New("kvstore: key not found")
 	// ErrConflict: a Check of the batch did not hold; nothing was written.
 	ErrConflict = errors.New("kvstore: version conflict")
-	// ErrTooLarge: a key, value or batch is over the limits above.
+	// ErrTooLarge: a key, a value, or a batch's bytes or operations are over
+	// the limits above.
 	ErrTooLarge = errors.New("kvstore: too large")
 	// ErrEmptyKey: an operation named the empty key. It is not a prefix: Scan
 	// takes the empty prefix for everything.
