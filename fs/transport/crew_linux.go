@@ -1,0 +1,313 @@
+package transport
+
+import (
+	"log/slog"
+	goruntime "runtime"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+	"unsafe"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
+)
+
+// A crew is the readers of one connection.
+//
+// A pinned reader per CPU handles requests itself. As long as one of them
+// waits in the kernel no time is lost. When every reader has been in the same
+// handler for a tick, the watcher adds a spare, which is not pinned; it leaves
+// when the pinned ones keep up again.
+type crew struct {
+	proto  requestHandler // immutable
+	dev    *device        // immutable
+	log    *slog.Logger   // immutable
+	pool   *sync.Pool     // immutable; of *buffers
+	spares int            // immutable; the most there may be
+	clone  bool           // immutable
+
+	// busy counts readers in a handler, size all readers. size changes under
+	// mu only; both are read without it.
+	busy, size atomic.Int32
+
+	// alarmed is set while the watcher looks at the readers, so that they
+	// need not wake it again.
+	alarmed atomic.Bool
+	alarm   chan struct{} // capacity 1
+
+	jammedAt atomic.Int64  // now() when all readers were last seen stuck
+	started  atomic.Uint64 // spares ever started
+
+	ended   sync.WaitGroup // readers
+	lost    chan struct{}  // closed when a reader sees that the connection ended
+	lostOne sync.Once
+
+	mu      sync.Mutex
+	readers []*reader // protected by mu
+	tallies []*tally  // protected by mu; the first is shared by all spares
+	running int       // spares; protected by mu
+}
+
+const (
+	// tick is how long all readers have to be stuck before a spare comes: long
+	// against a round trip, short against what people notice.
+	tick = time.Millisecond
+	// calm is for how long nobody has to be stuck before spares leave and the
+	// watcher sleeps: long enough that a store that is slow now and then does
+	// not cost its neighbours a tick each time.
+	calm = 50 * time.Millisecond
+)
+
+func newCrew(proto requestHandler, dev *device, maxWrite int, o Options) *crew {
+	return &crew{
+		proto:   proto,
+		dev:     dev,
+		log:     o.Log,
+		pool:    &sync.Pool{New: func() any { return newBuffers(maxWrite) }},
+		spares:  o.Spares,
+		clone:   o.Clone,
+		alarm:   make(chan struct{}, 1),
+		lost:    make(chan struct{}),
+		tallies: []*tally{new(tally)},
+	}
+}
+
+// serve runs a reader on each of cpus and returns when all have ended.
+func (c *crew) serve(cpus []int) {
+	for _, cpu := range cpus {
+		c.mu.Lock()
+		t := new(tally)
+		c.tallies = append(c.tallies, t)
+		c.startLocked(&reader{tally: t}, cpu)
+		c.mu.Unlock()
+	}
+	idle := make(chan struct{})
+	var others sync.WaitGroup
+	others.Go(func() { c.watch(idle) })
+	others.Go(func() { c.cancelInflight(idle) })
+	c.ended.Wait()
+	close(idle)
+	others.Wait()
+}
+
+// startLocked adds r to the crew and runs it on cpu, or anywhere if cpu is
+// negative.
+//
+// Preconditions: c.mu is held; serve does not wait yet, or some reader has not
+// left the crew.
+func (c *crew) startLocked(r *reader, cpu int) {
+	r.crew, r.proto, r.fd = c, c.proto, c.dev.fd
+	r.buf = c.pool.Get().(*buffers)
+	c.readers = append(c.readers, r)
+	c.size.Add(1)
+	c.ended.Go(func() {
+		if cpu >= 0 {
+			c.pin(r, cpu)
+		}
+		errno := r.run()
+		if errno != 0 {
+			c.lostOne.Do(func() { close(c.lost) })
+		}
+		if errno != 0 && errno != syscall.ENODEV {
+			c.log.Error("fuse: reading requests failed", "err", errno)
+		}
+		c.leaveCrew(r, errno)
+	})
+}
+
+// pin binds the calling goroutine's thread to cpu; the thread ends with the
+// goroutine, since nobody unlocks it. A CPU that has gone, or a kernel that
+// refuses, costs speed only.
+func (c *crew) pin(r *reader, cpu int) {
+	goruntime.LockOSThread()
+	var set unix.CPUSet
+	set.Set(cpu)
+	if err := unix.SchedSetaffinity(0, &set); err != nil {
+		c.log.Debug("fuse: reader not pinned", "cpu", cpu, "err", err)
+	}
+	if !c.clone {
+		return
+	}
+	fd, err := c.dev.clone()
+	if err != nil {
+		c.log.Debug("fuse: device not cloned", "err", err)
+		return
+	}
+	r.fd = fd
+}
+
+// leaveCrew removes r after its last request. dismiss has already counted a
+// spare out that it sent away.
+func (c *crew) leaveCrew(r *reader, errno syscall.Errno) {
+	if r.fd != c.dev.fd {
+		unix.Close(r.fd)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i := range c.readers {
+		if c.readers[i] == r {
+			c.readers = append(c.readers[:i], c.readers[i+1:]...)
+			break
+		}
+	}
+	if errno != 0 {
+		c.size.Add(-1)
+	}
+	if r.spare {
+		c.running--
+	}
+	c.pool.Put(r.buf)
+}
+
+// enter and leave bracket a handler. The reader that leaves nobody waiting in
+// the kernel wakes the watcher.
+func (c *crew) enter() {
+	if c.busy.Add(1) >= c.size.Load() && !c.alarmed.Load() {
+		select {
+		case c.alarm <- struct{}{}:
+		default:
+		}
+	}
+}
+
+func (c *crew) leave() { c.busy.Add(-1) }
+
+// dismiss reports whether the calling spare, which has just answered, is to
+// end: nobody has been stuck for a while and others wait for requests.
+func (c *crew) dismiss() bool {
+	if now()-time.Duration(c.jammedAt.Load()) < calm {
+		return false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.busy.Load() >= c.size.Load()-1 {
+		return false
+	}
+	c.size.Add(-1)
+	return true
+}
+
+// watch adds spares while all readers are stuck, until idle is closed. It
+// sleeps as long as some reader waits in the kernel.
+func (c *crew) watch(idle <-chan struct{}) {
+	clock := time.NewTicker(tick)
+	defer clock.Stop()
+	for {
+		clock.Stop()
+		c.alarmed.Store(false)
+		if c.busy.Load() < c.size.Load() {
+			select {
+			case <-c.alarm:
+			case <-idle:
+				return
+			}
+		}
+		c.alarmed.Store(true)
+		clock.Reset(tick)
+		var before map[*reader]uint64
+		for quiet := time.Duration(0); quiet < calm; quiet += tick {
+			select {
+			case <-clock.C:
+			case <-idle:
+				return
+			}
+			after := c.requests()
+			if stuck(before, after) {
+				c.jammedAt.Store(int64(now()))
+				c.addSpare()
+				quiet = 0
+			}
+			before = after
+		}
+	}
+}
+
+// requests returns what each reader is handling, 0 for nothing.
+func (c *crew) requests() map[*reader]uint64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	all := make(map[*reader]uint64, len(c.readers))
+	for _, r := range c.readers {
+		all[r] = r.inflight.Load()
+	}
+	return all
+}
+
+// stuck reports whether every reader handles the request that it handled
+// before.
+func stuck(before, after map[*reader]uint64) bool {
+	for r, unique := range after {
+		if unique == 0 || before[r] != unique {
+			return false
+		}
+	}
+	return len(after) > 0
+}
+
+// addSpare starts another reader unless there are as many as may be, or the
+// last reader has left since somebody looked.
+func (c *crew) addSpare() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.running >= c.spares || len(c.readers) == 0 {
+		return
+	}
+	c.running++
+	c.started.Add(1)
+	c.startLocked(&reader{tally: c.tallies[0], spare: true}, -1)
+}
+
+// cancelInflight waits for the connection to end and then interrupts every
+// request that is still being handled, until idle is closed. Nobody waits for
+// their answers, and a handler that waits for something has to be told.
+//
+// fuse.ProtocolServer has no call for it, but it takes an INTERRUPT from
+// anywhere. One that comes before the request is entered there is refused, so
+// it is repeated.
+func (c *crew) cancelInflight(idle <-chan struct{}) {
+	select {
+	case <-c.lost:
+	case <-idle:
+		return
+	}
+	clock := time.NewTicker(tick)
+	defer clock.Stop()
+	for {
+		c.mu.Lock()
+		readers := append([]*reader(nil), c.readers...)
+		c.mu.Unlock()
+		for _, r := range readers {
+			unique := r.inflight.Load()
+			if unique != 0 && unique != r.cancelled && c.interrupt(unique) {
+				r.cancelled = unique
+			}
+		}
+		select {
+		case <-clock.C:
+		case <-idle:
+			return
+		}
+	}
+}
+
+// interrupt cancels the request and reports whether it was found.
+func (c *crew) interrupt(unique uint64) bool {
+	in := fuse.InterruptIn{Unique: unique}
+	in.Opcode = opInterrupt
+	in.Length = uint32(unsafe.Sizeof(in))
+	var out [answerRoom]byte
+	n, status := c.proto.HandleRequest([][]byte{bytesOf(&in)}, [][]byte{out[:]})
+	return n == 0 && status.Ok()
+}
+
+func (c *crew) stats() Stats {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return Stats{
+		Ops:           sum(c.tallies),
+		Readers:       len(c.readers),
+		Spares:        c.running,
+		SparesStarted: c.started.Load(),
+	}
+}

@@ -1,0 +1,252 @@
+package transport
+
+import (
+	"fmt"
+	"os"
+	osexec "os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
+)
+
+// clientMark makes the test binary a client: it works on a mount from outside
+// the process that serves it.
+const clientMark = "_TRANSPORT_TEST_CLIENT"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(clientMark) != "" {
+		os.Exit(client(os.Args[1:]))
+	}
+	os.Exit(m.Run())
+}
+
+// client does `op dir workers duration-or-count args...` and prints the number of operations.
+func client(args []string) int {
+	op, dir := args[0], args[1]
+	switch op {
+	case "bench":
+		return clientBench(args[2], dir, args[3], args[4])
+	case "hold":
+		return clientHold(dir)
+	case "serve":
+		return clientServe(dir)
+	case "cat":
+		b, err := os.ReadFile(dir)
+		if err != nil {
+			fmt.Println(err)
+			return 1
+		}
+		os.Stdout.Write(b)
+		return 0
+	}
+	return 2
+}
+
+// clientHold holds the directory busy in every way until its input ends.
+func clientHold(dir string) int {
+	f, err := os.Open(filepath.Join(dir, "file"))
+	if err == nil {
+		_, err = unix.Mmap(int(f.Fd()), 0, 1, unix.PROT_READ, unix.MAP_SHARED)
+	}
+	if err == nil {
+		err = os.Chdir(dir)
+	}
+	if err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	fmt.Println("held")
+	var b [1]byte
+	os.Stdin.Read(b[:])
+	return 0
+}
+
+// clientServe serves a mount until it is unmounted, or until its input ends.
+func clientServe(dir string) int {
+	s, err := Mount(dir, newTestFS(), testOptions(), Options{})
+	if err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	go func() {
+		var b [1]byte
+		os.Stdin.Read(b[:])
+		if err := s.Unmount(); err != nil {
+			fmt.Println(err)
+		}
+	}()
+	fmt.Println("serving")
+	s.Serve()
+	return 0
+}
+
+// clientBench runs an operation in a number of threads for a time and prints
+// how often it was done.
+func clientBench(what, dir, workers, length string) int {
+	n, _ := strconv.Atoi(workers)
+	d, err := time.ParseDuration(length)
+	f := benchOps[what]
+	if err != nil || f == nil {
+		return 2
+	}
+	var total atomic.Int64
+	var wg sync.WaitGroup
+	end := time.Now().Add(d)
+	for i := range n {
+		wg.Go(func() {
+			var count int64
+			for time.Now().Before(end) {
+				for range 8 {
+					if err := f(dir, i); err != nil {
+						fmt.Fprintln(os.Stderr, what, err)
+						return
+					}
+				}
+				count += 8
+			}
+			total.Add(count)
+		})
+	}
+	wg.Wait()
+	fmt.Println(total.Load())
+	return 0
+}
+
+var benchOps = map[string]func(dir string, worker int) error{
+	"getattr": func(dir string, _ int) error {
+		var st unix.Stat_t
+		return unix.Stat(dir+"/file", &st)
+	},
+	"read": func(dir string, _ int) error {
+		fd, err := unix.Open(dir+"/file", unix.O_RDONLY, 0)
+		if err != nil {
+			return err
+		}
+		var b [4096]byte
+		if _, err := unix.Read(fd, b[:]); err != nil {
+			return err
+		}
+		return unix.Close(fd)
+	},
+	"create": func(dir string, worker int) error {
+		name := dir + "/new" + strconv.Itoa(worker)
+		fd, err := unix.Open(name, unix.O_CREAT|unix.O_EXCL|unix.O_WRONLY, 0o644)
+		if err != nil {
+			return err
+		}
+		if _, err := unix.Write(fd, []byte("twelve bytes")); err != nil {
+			return err
+		}
+		if err := unix.Close(fd); err != nil {
+			return err
+		}
+		return unix.Unlink(name)
+	},
+}
+
+// startClient runs the test binary as a client.
+func startClient(t testing.TB, args ...string) (*osexec.Cmd, *lineReader) {
+	t.Helper()
+	cmd := osexec.Command(testBinary(t), args...)
+	cmd.Env = append(os.Environ(), clientMark+"=1")
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return cmd, &lineReader{read: out.Read}
+}
+
+// runClient runs a client to its end and returns what it printed.
+func runClient(t testing.TB, args ...string) (string, error) {
+	t.Helper()
+	cmd := osexec.Command(testBinary(t), args...)
+	cmd.Env = append(os.Environ(), clientMark+"=1")
+	out, err := cmd.CombinedOutput()
+	return strings.TrimSpace(string(out)), err
+}
+
+func testBinary(t testing.TB) string {
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return exe
+}
+
+// A lineReader reads a pipe line by line without reading ahead.
+type lineReader struct{ read func([]byte) (int, error) }
+
+func (r *lineReader) line() (string, error) {
+	var line []byte
+	var b [1]byte
+	for {
+		n, err := r.read(b[:])
+		if err != nil {
+			return string(line), err
+		}
+		if n == 1 && b[0] == '\n' {
+			return string(line), nil
+		}
+		line = append(line, b[:n]...)
+	}
+}
+
+// need skips the test where it lacks what it needs, and fails where
+// WSFS_REQUIRE says that it must not.
+func need(t testing.TB, what string, have bool) {
+	t.Helper()
+	if have {
+		return
+	}
+	if slices.Contains(strings.Split(os.Getenv("WSFS_REQUIRE"), ","), what) {
+		t.Fatalf("%s is required (WSFS_REQUIRE) and not there", what)
+	}
+	t.Skipf("needs %s", what)
+}
+
+func needMount(t testing.TB) {
+	t.Helper()
+	need(t, "root", os.Geteuid() == 0)
+	_, err := os.Stat("/dev/fuse")
+	need(t, "fuse", err == nil)
+}
+
+func testOptions() *fuse.MountOptions {
+	return &fuse.MountOptions{
+		Name: "wsfs-test", AllowOther: true, DisableReadDirPlus: true, MaxBackground: 64, Options: []string{"default_permissions"},
+		ExtraCapabilities: fuse.CAP_HANDLE_KILLPRIV_V2 | fuse.CAP_DONT_MASK,
+	}
+}
+
+// serve mounts fs on a new directory, serves it and unmounts it at the end of
+// the test.
+func serve(t testing.TB, fs fuse.RawFileSystem, o Options) *Server {
+	t.Helper()
+	needMount(t)
+	s, err := Mount(t.TempDir(), fs, testOptions(), o)
+	if err != nil {
+		t.Fatalf("Mount: %v", err)
+	}
+	go s.Serve()
+	t.Cleanup(func() {
+		if err := s.Detach(); err != nil {
+			t.Errorf("Detach after the test: %v", err)
+		}
+	})
+	if err := s.WaitMount(); err != nil {
+		t.Fatalf("WaitMount: %v", err)
+	}
+	return s
+}

@@ -1,0 +1,287 @@
+package transport
+
+import (
+	"errors"
+	iofs "io/fs"
+	"log/slog"
+	"os"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
+)
+
+// A Server serves one mount.
+type Server struct {
+	point   string        // immutable; absolute, without links
+	grace   time.Duration // immutable
+	log     *slog.Logger  // immutable
+	connID  string        // immutable; its name in /sys/fs/fuse/connections
+	kernel  fuse.InitIn   // immutable
+	readers int           // immutable; pinned readers asked for, 0: per CPU
+
+	plain *fuse.Server // immutable; nil unless go-fuse serves
+
+	raw  fuse.RawFileSystem // immutable
+	dev  *device            // immutable; nil in plain mode
+	crew *crew              // immutable; nil in plain mode
+
+	begun   atomic.Bool
+	ready   chan struct{} // closed when requests are being read
+	served  chan struct{} // closed when Serve has nothing more to do
+	goneOne sync.Once
+}
+
+// Mount mounts raw on mountpoint, an existing directory, and agrees with the
+// kernel on the protocol. Nothing is answered before Serve, so the caller may
+// still set raw up with the server: raw.Init is called in plain mode only,
+// since it wants a *fuse.Server.
+//
+// opts.Name gives the type fuse.NAME ("wsfs" if empty), opts.FsName the source.
+// nosuid and nodev always hold. A dead mount of the same type on mountpoint is
+// replaced. Errors are *fs.PathError: EBUSY if a living mount of the type is
+// there, ENOENT, ENOTDIR, EPERM, EINVAL for an option the kernel does not know.
+func Mount(mountpoint string, raw fuse.RawFileSystem, opts *fuse.MountOptions, o Options) (*Server, error) {
+	mopts, o := withMountDefaults(opts), o.withDefaults()
+	err := Detach(mountpoint, mopts.Name)
+	if err != nil {
+		return nil, err
+	}
+	point, err := realPoint(mountpoint)
+	if err != nil {
+		return nil, err
+	}
+	fd, err := attach(point, mopts)
+	if err != nil {
+		return nil, err
+	}
+	serving.Add(1)
+	s := &Server{
+		point: point, grace: o.Grace, log: o.Log, raw: raw, readers: o.Readers,
+		ready: make(chan struct{}), served: make(chan struct{}),
+	}
+	if o.Plain || mopts.SingleThreaded {
+		err = s.servePlain(fd, mopts)
+	} else {
+		err = s.serveLoop(fd, mopts, o)
+	}
+	if err != nil {
+		serving.Add(-1)
+		return nil, mountError(point, errors.Join(err, unmount(point, true)))
+	}
+	s.connID = connectionOf(point)
+	return s, nil
+}
+
+// serveLoop prepares for this package's own loop. It owns fd.
+func (s *Server) serveLoop(fd int, opts *fuse.MountOptions, o Options) (err error) {
+	s.dev = &device{fd: fd}
+	proto := fuse.NewProtocolServer(s.raw, opts)
+	if s.kernel, err = handshake(s.dev, proto, opts.MaxWrite); err != nil {
+		s.dev.close()
+		return err
+	}
+	s.crew = newCrew(proto, s.dev, opts.MaxWrite, o)
+	return nil
+}
+
+// servePlain hands the mounted descriptor to go-fuse, which owns it then.
+func (s *Server) servePlain(fd int, opts *fuse.MountOptions) (err error) {
+	s.plain, err = fuse.NewServer(s.raw, "/dev/fd/"+strconv.Itoa(fd), opts)
+	if err != nil {
+		return err
+	}
+	s.kernel = *s.plain.KernelSettings()
+	return nil
+}
+
+// connectionOf returns the name under which the kernel lists the connection
+// mounted at point: its device's minor number; "" if it is gone already.
+func connectionOf(point string) string {
+	top, mounted, err := topMount(point)
+	if err != nil || !mounted {
+		return ""
+	}
+	var major, minor string
+	if i := len("0:"); len(top.device) > i {
+		major, minor = top.device[:i], top.device[i:]
+	}
+	if major != "0:" {
+		return ""
+	}
+	return minor
+}
+
+// KernelSettings returns what the kernel said when the mount began. It must
+// not be changed.
+func (s *Server) KernelSettings() *fuse.InitIn {
+	k := s.kernel
+	return &k
+}
+
+// Mountpoint returns the absolute path of the mount, without links.
+func (s *Server) Mountpoint() string { return s.point }
+
+// Serve answers requests until the mount is gone and the last request has been
+// handled, then calls the file system's OnUnmount. It is called once. Requests
+// that are being handled when the mount goes have their cancel channel closed.
+func (s *Server) Serve() {
+	if !s.begun.CompareAndSwap(false, true) {
+		panic("BUG: transport: Serve called twice")
+	}
+	defer s.gone()
+	close(s.ready)
+	if s.plain != nil {
+		s.plain.Serve()
+		return
+	}
+	s.crew.serve(pinnedCPUs(s.readers))
+	s.dev.close()
+	s.raw.OnUnmount()
+}
+
+// gone records that nothing is served any more.
+func (s *Server) gone() {
+	s.goneOne.Do(func() {
+		serving.Add(-1)
+		close(s.served)
+	})
+}
+
+// pinnedCPUs returns the CPUs to put readers on: the first n, at most
+// DefaultReaders for 0, of those that the process may use. -1 stands for any.
+func pinnedCPUs(n int) []int {
+	var set unix.CPUSet
+	var cpus []int
+	if err := unix.SchedGetaffinity(os.Getpid(), &set); err == nil {
+		for cpu := range len(set) * strconv.IntSize {
+			if set.IsSet(cpu) {
+				cpus = append(cpus, cpu)
+			}
+		}
+	}
+	if len(cpus) == 0 {
+		cpus = []int{-1}
+	}
+	if n <= 0 {
+		return cpus[:min(len(cpus), DefaultReaders)]
+	}
+	for i := 0; len(cpus) < n; i++ {
+		cpus = append(cpus, cpus[i])
+	}
+	return cpus[:n]
+}
+
+// WaitMount waits for Serve and for the mount to answer. Afterwards the kernel
+// no longer sends POLL, which Go's own poller would send for a file that is
+// opened on the mount in this process, and deadlock.
+func (s *Server) WaitMount() error {
+	select {
+	case <-s.ready:
+	case <-s.served:
+		return mountError(s.point, syscall.ENODEV)
+	}
+	return refusePoll(s.point)
+}
+
+// pollName is a name that go-fuse answers itself, with a file whose POLL is
+// refused for ever (go-fuse fuse/poll.go).
+const pollName = ".go-fuse-epoll-hack"
+
+func refusePoll(point string) error {
+	fd, err := unix.Open(point+"/"+pollName, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return mountError(point, err)
+	}
+	defer unix.Close(fd)
+	fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN | unix.POLLPRI | unix.POLLOUT}}
+	_, err = unix.Poll(fds, 0)
+	if err != nil && !errors.Is(err, syscall.EINTR) {
+		return mountError(point, err)
+	}
+	return nil
+}
+
+// Unmount takes the mount off and waits until Serve has returned. EBUSY if it
+// is in use (Users says by whom); it goes on being served then. It is not an
+// error if it was unmounted already. Handlers that do not end within
+// Options.Grace, and copies of the mount in other mount namespaces, are cut
+// off by aborting the connection.
+func (s *Server) Unmount() error { return s.end(false) }
+
+// Detach is Unmount for a mount in use: it goes from the tree at once, its
+// users keep it until Options.Grace has passed.
+func (s *Server) Detach() error { return s.end(true) }
+
+func (s *Server) end(lazy bool) error {
+	select {
+	case <-s.served:
+		return nil
+	default:
+	}
+	if err := unmount(s.point, lazy); err != nil && !errors.Is(err, syscall.EINVAL) {
+		return err
+	}
+	if !s.begun.CompareAndSwap(false, true) {
+		return s.await()
+	}
+	s.abandon()
+	return nil
+}
+
+// abandon ends a mount that was never served.
+func (s *Server) abandon() {
+	if s.dev != nil {
+		s.dev.close()
+	} else {
+		s.plain.Serve() // reads ENODEV, and closes
+	}
+	s.gone()
+}
+
+// await waits for Serve to end, first as long as handlers may take, then for
+// the abort to end it. ETIMEDOUT if a handler does not end even then.
+func (s *Server) await() error {
+	if s.ended(s.grace) {
+		return nil
+	}
+	if err := s.Abort(); err != nil {
+		return err
+	}
+	if s.ended(s.grace) {
+		return nil
+	}
+	return &iofs.PathError{Op: "unmount", Path: s.point, Err: syscall.ETIMEDOUT}
+}
+
+// ended waits for Serve to end, for at most d, and reports whether it has.
+func (s *Server) ended(d time.Duration) bool {
+	late := time.NewTimer(d)
+	defer late.Stop()
+	select {
+	case <-s.served:
+		return true
+	case <-late.C:
+		return false
+	}
+}
+
+// Abort makes the kernel drop the connection: every call on the mount fails
+// with ENOTCONN from now on, those that wait with ECONNABORTED, and Serve
+// ends. ENOENT if the kernel no longer has the connection, or if /sys/fs/fuse
+// is not mounted.
+func (s *Server) Abort() error {
+	return os.WriteFile("/sys/fs/fuse/connections/"+s.connID+"/abort", []byte("1"), 0)
+}
+
+// Stats reads the counters; in plain mode there are none.
+func (s *Server) Stats() Stats {
+	if s.crew == nil {
+		return Stats{}
+	}
+	return s.crew.stats()
+}
