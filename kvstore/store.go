@@ -37,9 +37,13 @@ var (
 	ErrFull = errors.New("kvstore: store is full")
 	// ErrClosed: the store was closed.
 	ErrClosed = errors.New("kvstore: closed")
-	// ErrUnavailable: the store did not answer in time. A batch may have been
-	// written.
+	// ErrUnavailable: the store did not answer in time, or failed in the middle
+	// of a write. A batch may have been written.
 	ErrUnavailable = errors.New("kvstore: store does not answer")
+	// ErrLocked: opening failed, because another process has the store open.
+	ErrLocked = errors.New("kvstore: store is in use")
+	// ErrCorrupt: what the store holds is damaged. Nothing was changed.
+	ErrCorrupt = errors.New("kvstore: store is damaged")
 )
 
 // An Item is a key and what it holds.

@@ -1,0 +1,227 @@
+package badgerkv
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/dgraph-io/badger/v4"
+
+	"github.com/wsfs/wsfs/kvstore"
+)
+
+// maxGroup is how many bytes of requests are committed together. One request
+// may have more, and is then committed alone.
+const maxGroup = 1 << 20
+
+// A committer is what the committing goroutine works with.
+type committer struct {
+	store *Store
+	// nextBlob is a blob number that was never used. Numbers start above every
+	// one that an earlier Store can have used: each commit uses less than 2^20.
+	nextBlob uint64
+	// broken is why nothing is committed any more: badger failed in the middle
+	// of a commit, and what is in its memory may not be on the disk.
+	broken error
+}
+
+// A group is a set of requests that become one transaction of badger.
+type group struct {
+	txn      *badger.Txn
+	requests []*request
+	size     int
+	// writes are the last write of each key, in the order in which keys were
+	// first written.
+	writes []write
+	index  map[kvstore.Key]int // of a key in writes
+}
+
+// commit commits requests until there will be no more.
+func (s *Store) commit() {
+	defer close(s.committed)
+	var next *request // taken, but not of the last group
+	for {
+		if next == nil {
+			r, ok := <-s.requests
+			if !ok {
+				return
+			}
+			next = r
+		}
+		next = s.committer.round(next)
+	}
+}
+
+// round commits first and what can be joined to it, tells the outcome, and
+// returns a request that has to wait for the next round.
+func (c *committer) round(first *request) (next *request) {
+	g := &group{txn: c.store.db.NewTransaction(true), index: map[kvstore.Key]int{}}
+	defer g.txn.Discard()
+	for r := first; r != nil; r = c.poll() {
+		if !g.takes(r) {
+			next = r
+			break
+		}
+		if err := g.check(r); err != nil {
+			r.done <- err
+			continue
+		}
+		g.add(r)
+	}
+	err := c.write(g)
+	if err == nil {
+		c.publish(g)
+	}
+	for _, r := range g.requests {
+		r.done <- err
+	}
+	return next
+}
+
+// poll returns a request that waits already, or nil.
+func (c *committer) poll() *request {
+	select {
+	case r := <-c.store.requests:
+		return r // nil once the channel is closed
+	default:
+		return nil
+	}
+}
+
+// takes reports whether r can be in g: if it fits, and checks no key that g
+// writes, whose version is not known yet.
+func (g *group) takes(r *request) bool {
+	if len(g.requests) > 0 && g.size+r.size > maxGroup {
+		return false
+	}
+	for _, op := range r.checks {
+		if _, written := g.index[op.Key]; written {
+			return false
+		}
+	}
+	return true
+}
+
+// check returns ErrConflict unless r's Checks hold.
+func (g *group) check(r *request) error {
+	for _, op := range r.checks {
+		var version uint64
+		switch record, err := g.txn.Get(dataKey(op.Key)); {
+		case err == nil:
+			version = record.Version()
+		case !errors.Is(err, badger.ErrKeyNotFound):
+			return readError(err)
+		}
+		if version != op.Version {
+			return fmt.Errorf("%w: key %q has version %d, not %d", kvstore.ErrConflict, op.Key, version, op.Version)
+		}
+	}
+	return nil
+}
+
+// add takes r into g.
+func (g *group) add(r *request) {
+	g.requests = append(g.requests, r)
+	g.size += r.size
+	for _, w := range r.writes {
+		if i, ok := g.index[w.key]; ok {
+			g.writes[i] = w
+			continue
+		}
+		g.index[w.key] = len(g.writes)
+		g.writes = append(g.writes, w)
+	}
+}
+
+// write makes g's writes durable, all or none.
+func (c *committer) write(g *group) error {
+	if len(g.writes) == 0 {
+		return nil
+	}
+	if c.broken != nil {
+		return c.broken
+	}
+	for _, w := range g.writes {
+		if err := c.stage(g.txn, w); err != nil {
+			return err
+		}
+	}
+	if err := g.txn.Set(markerKey, nil); err != nil {
+		return fmt.Errorf("badgerkv: stage commit marker: %v", err)
+	}
+	if err := g.txn.Commit(); err != nil {
+		c.broken = fmt.Errorf("%w: %s: commit failed, reopen the store: %v", kvstore.ErrUnavailable, c.store.dir, err)
+		return c.broken
+	}
+	return nil
+}
+
+// stage puts w into txn: the removal of the old value's parts, then the new
+// value.
+func (c *committer) stage(txn *badger.Txn, w write) error {
+	key := dataKey(w.key)
+	if err := dropParts(txn, key); err != nil {
+		return err
+	}
+	if w.del {
+		return stageError(txn.Delete(key))
+	}
+	further := parts(len(w.value))
+	if further == 0 {
+		return stageError(txn.Set(key, w.value))
+	}
+	blob := c.nextBlob
+	c.nextBlob++
+	record, rest := cut(w.value, blob)
+	for i, part := range rest {
+		if err := txn.Set(partKey(blob, i+1), part); err != nil {
+			return stageError(err)
+		}
+	}
+	return stageError(txn.SetEntry(badger.NewEntry(key, record).WithMeta(byte(further))))
+}
+
+// dropParts removes the further parts of what key holds, if it has any.
+func dropParts(txn *badger.Txn, key []byte) error {
+	old, err := txn.Get(key)
+	if errors.Is(err, badger.ErrKeyNotFound) {
+		return nil
+	}
+	if err != nil {
+		return readError(err)
+	}
+	further := int(old.UserMeta())
+	if further == 0 {
+		return nil
+	}
+	return old.Value(func(record []byte) error {
+		if len(record) < blobLen {
+			return fmt.Errorf("%w: record of key %q has %d bytes", kvstore.ErrCorrupt, key[1:], len(record))
+		}
+		blob := binary.BigEndian.Uint64(record)
+		for i := 1; i <= further; i++ {
+			if err := txn.Delete(partKey(blob, i)); err != nil {
+				return stageError(err)
+			}
+		}
+		return nil
+	})
+}
+
+// stageError says of a write that badger did not even take that nothing of its
+// group was written.
+func stageError(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("badgerkv: stage write: %v", err)
+}
+
+// publish tells the watchers what g has changed.
+func (c *committer) publish(g *group) {
+	keys := make([]kvstore.Key, len(g.writes))
+	for i, w := range g.writes {
+		keys[i] = w.key
+	}
+	c.store.feed.Publish(keys)
+}

@@ -1,0 +1,11 @@
+//go:build !unix
+
+package badgerkv
+
+import (
+	"errors"
+	"os"
+)
+
+// lockFile fails: there is no lock here that goes with the process.
+func lockFile(*os.File) (bool, error) { return false, errors.ErrUnsupported }
