@@ -165,6 +165,16 @@ type Segmenter interface {
 	Segment(name Name) int
 }
 
+// A Placer knows which files are in its upper layer: opening one of them for
+// writing copies nothing, and leaves it the file that those who have it open
+// read.
+type Placer interface {
+	// InUpper reports whether the file name is in the upper layer. The answer
+	// goes from false to true at a copy-up, and back at a freeze. Errors are
+	// those of Lstat.
+	InUpper(ctx context.Context, name Name) (bool, error)
+}
+
 // Abilities of handles.
 
 // A Filer is a handle on a host file. The descriptor is the handle's: do not
