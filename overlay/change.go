@@ -1,0 +1,290 @@
+package overlay
+
+import (
+	"context"
+	"syscall"
+)
+
+// inDir calls fn with the directory of name locked for a change of its entry
+// name, and held by the upper. fn gets the directory. Where the upper alone
+// has it and pure is not nil, that is called instead, and the directory is
+// only kept from moving: there the upper's one step is ours. more are further
+// directories to lock.
+func (o *Overlay) inDir(ctx context.Context, op string, name Name, pure func() error, fn func(d *merged) error, more ...Name) error {
+	dir := name.Dir()
+	for range copyTries {
+		d, err := o.stack.resolve(ctx, 0, dir)
+		if err != nil {
+			return about(op, name, err)
+		}
+		if o.stack.upper == nil {
+			return PathError(op, name, syscall.EROFS)
+		}
+		if !d.inUpper(o.stack) {
+			if err := o.copyUp(ctx, op, dir, true); err != nil {
+				return about(op, name, err)
+			}
+			continue
+		}
+		alone := pure != nil && d.pure(o.stack)
+		var unlock func()
+		if alone {
+			unlock = o.locks.stay(o.Segment(dir))
+		} else {
+			unlock = o.lock(append(more, dir)...)
+		}
+		// What was known of the directory has to hold now that it is locked.
+		d, err = o.stack.resolve(ctx, 0, dir)
+		switch {
+		case err != nil:
+		case !d.inUpper(o.stack), alone && !d.pure(o.stack):
+			unlock()
+			continue
+		case alone:
+			err = pure()
+		default:
+			err = fn(d)
+		}
+		unlock()
+		return about(op, name, err)
+	}
+	return PathError(op, name, syscall.EBUSY)
+}
+
+// create calls make, which makes name in the upper, if there is no such file.
+func (o *Overlay) create(ctx context.Context, op string, name Name, make func() error) error {
+	if err := name.Check(op); err != nil {
+		return err
+	}
+	if name == Root {
+		return PathError(op, name, syscall.EEXIST)
+	}
+	return o.inDir(ctx, op, name, make, func(d *merged) error {
+		switch _, err := o.stack.findIn(ctx, d, name.Base()); {
+		case err == nil:
+			return PathError(op, name, syscall.EEXIST)
+		case !isErrno(err, syscall.ENOENT):
+			return err
+		}
+		return make()
+	})
+}
+
+// Mkdir implements Layer.
+func (o *Overlay) Mkdir(ctx context.Context, name Name, perm Perm) error {
+	return o.create(ctx, "mkdir", name, func() error {
+		defer o.stack.cache.kill(0, name)
+		return o.stack.upper.Mkdir(ctx, name, perm)
+	})
+}
+
+// Symlink implements Layer.
+func (o *Overlay) Symlink(ctx context.Context, target string, name Name, perm Perm) error {
+	return o.create(ctx, "symlink", name, func() error {
+		return o.stack.upper.Symlink(ctx, target, name, perm)
+	})
+}
+
+// Mknod implements Noder.
+func (o *Overlay) Mknod(ctx context.Context, name Name, typ uint32, rdev uint64, perm Perm) error {
+	return o.create(ctx, "mknod", name, func() error {
+		n, ok := As[Noder](any(o.stack.upper))
+		if !ok {
+			return PathError("mknod", name, syscall.EPERM)
+		}
+		return n.Mknod(ctx, name, typ, rdev, perm)
+	})
+}
+
+// Link implements Linker. A lower file is copied up first.
+func (o *Overlay) Link(ctx context.Context, oldname, newname Name) error {
+	h, err := o.find(ctx, "link", oldname)
+	switch {
+	case err != nil:
+		return err
+	case h.attr.IsDir():
+		return PathError("link", oldname, syscall.EPERM)
+	case o.Segment(oldname) != o.Segment(newname):
+		return PathError("link", newname, syscall.EXDEV)
+	}
+	if _, err := o.find(ctx, "link", newname); err == nil {
+		return PathError("link", newname, syscall.EEXIST)
+	}
+	if err := o.copyUp(ctx, "link", oldname, true); err != nil {
+		return err
+	}
+	return o.create(ctx, "link", newname, func() error {
+		l, ok := As[Linker](any(o.stack.upper))
+		if !ok {
+			return PathError("link", newname, syscall.EPERM)
+		}
+		return l.Link(ctx, oldname, newname)
+	})
+}
+
+// Tmpfile implements Tmpfiler.
+func (o *Overlay) Tmpfile(ctx context.Context, dir Name, perm Perm) (h WriteHandle, err error) {
+	if err := o.copyUp(ctx, "tmpfile", dir, true); err != nil {
+		return nil, err
+	}
+	t, ok := As[Tmpfiler](any(o.stack.upper))
+	if !ok {
+		return nil, PathError("tmpfile", dir, syscall.EOPNOTSUPP)
+	}
+	in, err := t.Tmpfile(ctx, dir, perm)
+	if err != nil {
+		return nil, about("tmpfile", dir, err)
+	}
+	return writeHandle{in, o.stack}, nil
+}
+
+// LinkHandle implements Tmpfiler.
+func (o *Overlay) LinkHandle(ctx context.Context, h WriteHandle, newname Name) error {
+	own, ok := h.(writeHandle)
+	if !ok {
+		return PathError("link", newname, syscall.EINVAL)
+	}
+	return o.create(ctx, "link", newname, func() error {
+		t, ok := As[Tmpfiler](any(o.stack.upper))
+		if !ok {
+			return PathError("link", newname, syscall.EOPNOTSUPP)
+		}
+		return t.LinkHandle(ctx, own.WriteHandle, newname)
+	})
+}
+
+// OpenFile implements Layer. A lower file is copied up, without its data if it
+// is truncated.
+func (o *Overlay) OpenFile(ctx context.Context, name Name, flag OpenFlag, perm Perm) (WriteHandle, error) {
+	if flag&Create != 0 {
+		return o.openCreate(ctx, name, flag, perm)
+	}
+	return o.openExisting(ctx, name, flag)
+}
+
+// openExisting is OpenFile of a file that is there.
+func (o *Overlay) openExisting(ctx context.Context, name Name, flag OpenFlag) (WriteHandle, error) {
+	flag &^= Create | Excl
+	for range copyTries {
+		h, err := o.find(ctx, "open", name)
+		switch {
+		case err != nil:
+			return nil, err
+		case h.attr.IsDir():
+			return nil, PathError("open", name, syscall.EISDIR)
+		case !h.attr.IsRegular():
+			return nil, PathError("open", name, syscall.EINVAL)
+		}
+		if err := o.copyUp(ctx, "open", name, flag&Truncate == 0); err != nil {
+			return nil, err
+		}
+		in, err := o.stack.upper.OpenFile(ctx, name, flag, Perm{})
+		if err == nil {
+			return writeHandle{in, o.stack}, nil
+		}
+		if !absent(err) { // else it went in between
+			return nil, about("open", name, err)
+		}
+	}
+	return nil, PathError("open", name, syscall.EBUSY)
+}
+
+// openCreate is OpenFile of a file that is made if it is not there.
+func (o *Overlay) openCreate(ctx context.Context, name Name, flag OpenFlag, perm Perm) (WriteHandle, error) {
+	if err := name.Check("open"); err != nil {
+		return nil, err
+	}
+	if name == Root {
+		return nil, PathError("open", name, syscall.EISDIR)
+	}
+	for range copyTries {
+		var in WriteHandle
+		exists := false
+		open := func() (err error) {
+			in, err = o.stack.upper.OpenFile(ctx, name, flag, perm)
+			return err
+		}
+		err := o.inDir(ctx, "open", name, open, func(d *merged) error {
+			h, err := o.stack.findIn(ctx, d, name.Base())
+			switch {
+			case isErrno(err, syscall.ENOENT), err == nil && h.top:
+				return open()
+			case err != nil:
+				return err
+			case flag&Excl != 0:
+				return PathError("open", name, syscall.EEXIST)
+			}
+			exists = true
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+		if !exists {
+			return writeHandle{in, o.stack}, nil
+		}
+		wh, err := o.openExisting(ctx, name, flag)
+		if !absent(err) { // else it went in between
+			return wh, err
+		}
+	}
+	return nil, PathError("open", name, syscall.EBUSY)
+}
+
+// SetAttr implements Layer. A lower file is copied up, without its data if it
+// is cut to nothing.
+func (o *Overlay) SetAttr(ctx context.Context, name Name, set SetAttr) (Attr, error) {
+	data := set.Valid&SetSize == 0 || set.Size != 0
+	if set.Valid&SetSize != 0 {
+		h, err := o.find(ctx, "setattr", name)
+		switch {
+		case err != nil:
+			return Attr{}, err
+		case h.attr.IsDir():
+			return Attr{}, PathError("setattr", name, syscall.EISDIR)
+		case !h.attr.IsRegular(), set.Size < 0:
+			return Attr{}, PathError("setattr", name, syscall.EINVAL)
+		}
+	}
+	if err := o.copyUp(ctx, "setattr", name, data); err != nil {
+		return Attr{}, err
+	}
+	a, err := o.stack.upper.SetAttr(ctx, name, set)
+	if err != nil {
+		return Attr{}, about("setattr", name, err)
+	}
+	return o.attr(ctx, "setattr", name, hit{place: place{0, name}, attr: a, top: true})
+}
+
+// Setxattr implements XattrSetter.
+func (o *Overlay) Setxattr(ctx context.Context, name Name, attr string, value []byte, flags int) error {
+	x, err := o.xattrSetter(ctx, "setxattr", name)
+	if err != nil {
+		return err
+	}
+	return about("setxattr", name, x.Setxattr(ctx, name, attr, value, flags))
+}
+
+// Removexattr implements XattrSetter.
+func (o *Overlay) Removexattr(ctx context.Context, name Name, attr string) error {
+	if _, err := o.Getxattr(ctx, name, attr); err != nil {
+		return about("removexattr", name, err)
+	}
+	x, err := o.xattrSetter(ctx, "removexattr", name)
+	if err != nil {
+		return err
+	}
+	return about("removexattr", name, x.Removexattr(ctx, name, attr))
+}
+
+// xattrSetter returns the upper, when it holds name.
+func (o *Overlay) xattrSetter(ctx context.Context, op string, name Name) (XattrSetter, error) {
+	if o.stack.upper == nil {
+		return nil, PathError(op, name, syscall.EROFS)
+	}
+	x, ok := As[XattrSetter](any(o.stack.upper))
+	if !ok {
+		return nil, PathError(op, name, syscall.ENOTSUP)
+	}
+	return x, o.copyUp(ctx, op, name, true)
+}
