@@ -1,0 +1,79 @@
+//go:build linux
+
+package fs_test
+
+import (
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+
+	"github.com/wsfs/wsfs/fs"
+	"github.com/wsfs/wsfs/overlay"
+)
+
+// TestMain lets the test binary do the work of a child process: the process
+// that serves a mount must not, for instance, map a file of it.
+func TestMain(m *testing.M) {
+	syscall.Umask(0)
+	if name := os.Getenv("WSFS_CHILD"); name != "" {
+		os.Exit(child(name, os.Args[1:]))
+	}
+	signal.Ignore(syscall.SIGXFSZ)
+	os.Exit(m.Run())
+}
+
+// need skips a test that needs what the machine does not have, unless
+// WSFS_REQUIRE lists it: then it fails.
+func need(t testing.TB, what string, have bool) {
+	t.Helper()
+	switch {
+	case have:
+	case slices.Contains(strings.Split(os.Getenv("WSFS_REQUIRE"), ","), what):
+		t.Fatalf("WSFS_REQUIRE lists %s, and it is not there", what)
+	default:
+		t.Skipf("needs %s", what)
+	}
+}
+
+// mounted is a mounted FS.
+type mounted struct {
+	*fs.FS
+	dir    string
+	server *fuse.Server
+}
+
+// mount serves layer on a directory of the test's own.
+func mount(t testing.TB, layer overlay.Layer, opt fs.Options) *mounted {
+	t.Helper()
+	_, err := os.Stat("/dev/fuse")
+	need(t, "fuse", err == nil)
+	need(t, "root", os.Geteuid() == 0)
+	opt.AllowOther = true
+	m := &mounted{FS: fs.New(layer, opt), dir: t.TempDir()}
+	if err := os.Chmod(m.dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	m.server, err = fuse.NewServer(m.FS, m.dir, m.MountOptions())
+	if err != nil {
+		t.Fatalf("mount: %v", err)
+	}
+	go m.server.Serve()
+	if err := m.server.WaitMount(); err != nil {
+		t.Fatalf("mount: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := m.server.Unmount(); err != nil {
+			t.Errorf("unmount: %v", err)
+			syscall.Unmount(m.dir, syscall.MNT_DETACH)
+		}
+	})
+	return m
+}
+
+// path returns the path of name in the mount.
+func (m *mounted) path(name string) string { return m.dir + "/" + name }
