@@ -1,0 +1,415 @@
+package kvlayer
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"syscall"
+	"time"
+
+	"github.com/wsfs/wsfs/kvstore"
+	"github.com/wsfs/wsfs/overlay"
+)
+
+// A tx is a change of the segment in the making: what was read and what is to
+// be written, as of one head. commit writes it in one batch which checks that
+// the head is still the same. So each change is made on what it has read.
+type tx struct {
+	l   *Layer
+	ctx context.Context
+	now time.Time
+	n   uint64 // the number of the commit in the making
+
+	head    head // the new one
+	seg     *segHead
+	version uint64 // of the old head, in the store
+	gen     uint64 // of the cache
+
+	recs  map[uint64]*recChange
+	ents  map[link]*entChange
+	puts  []kvstore.Op // chunks
+	logs  []logLine
+	touch []touch
+	// quiet: the number of the commit is not taken; nothing a reader sees changes.
+	quiet bool
+	// stamped, if set, is told the commit's stamp before the batch is written.
+	stamped func(stamp uint64)
+	// done are called with l.mu held once the batch is written.
+	done []func()
+}
+
+type recChange struct{ old, new *record } // nil: none
+type entChange struct{ old, new entry }
+
+type logLine struct {
+	at link
+	op Op
+	r  *record // nil after OpRemove
+}
+
+// update makes one change: fn reads and writes through the tx, perhaps several
+// times, until nobody else has committed in between. An error of fn counts
+// only if what it has read was the newest. After an error nothing has changed,
+// or, after errUnknown, perhaps all of it.
+func (l *Layer) update(ctx context.Context, fn func(t *tx) error) error {
+	l.commit.Lock()
+	defer l.commit.Unlock()
+	// A change that was begun is not given up half way by an interrupt.
+	ctx = context.WithoutCancel(ctx)
+	deadline := time.Now().Add(4 * l.opt.Timeout)
+	for try := 0; ; try++ {
+		t, err := l.begin(ctx)
+		if err != nil {
+			return err
+		}
+		if err = fn(t); err == nil {
+			err = t.commit()
+		} else if !errors.Is(err, errConflict) {
+			var moved bool
+			if moved, err = t.moved(err); !moved {
+				return err
+			}
+		}
+		switch {
+		case err == nil:
+			return nil
+		case errors.Is(err, errUnknown):
+			return l.settle(t)
+		case !errors.Is(err, errConflict):
+			return err
+		case time.Now().After(deadline):
+			l.opt.Log.Error("kvlayer: others commit all the time", "ns", l.ns, "segment", l.opt.Segment, "tries", try)
+			return syscall.EIO
+		}
+		time.Sleep(rand.N(min(time.Millisecond<<min(try, 5), 20*time.Millisecond)))
+		if err := l.reload(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// begin starts a tx on the head that the cache holds.
+func (l *Layer) begin(ctx context.Context) (*tx, error) {
+	l.mu.Lock()
+	known := l.cache.known && l.cache.version != 0
+	l.mu.Unlock()
+	if !known {
+		if err := l.reload(ctx); err != nil {
+			return nil, err
+		}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	t := &tx{
+		l: l, ctx: ctx, now: l.opt.Now(),
+		head: l.cache.head.clone(), version: l.cache.version, gen: l.cache.gen,
+		recs: map[uint64]*recChange{}, ents: map[link]*entChange{},
+	}
+	t.seg = t.head.seg(l.opt.Segment)
+	t.n = t.head.commit + 1
+	return t, nil
+}
+
+// moved reports whether the head has changed since the tx began, so that err
+// may come from what is no longer true. Otherwise it returns err.
+func (t *tx) moved(err error) (bool, error) {
+	item, _, getErr := t.l.get(t.ctx, t.l.keys.head)
+	if getErr != nil || item.Version == t.version {
+		return false, err
+	}
+	return true, errConflict
+}
+
+// record returns the record of ino as the tx has it so far, nil for none. The
+// caller must not change it.
+func (t *tx) record(ino uint64) (*record, error) {
+	if c := t.recs[ino]; c != nil {
+		return c.new, nil
+	}
+	return t.l.record(t.ctx, ino)
+}
+
+// edit returns the record of ino for the caller to change.
+func (t *tx) edit(ino uint64) (*record, error) {
+	if c := t.recs[ino]; c != nil && c.new != nil {
+		return c.new, nil
+	}
+	old, err := t.record(ino)
+	switch {
+	case err != nil:
+		return nil, err
+	case old == nil:
+		return nil, t.l.corrupt("tree: no record", t.l.keys.record(ino))
+	}
+	c := &recChange{old: old, new: old.clone()}
+	t.recs[ino] = c
+	return c.new, nil
+}
+
+// create adds r as a new record and gives it a number.
+func (t *tx) create(r *record) {
+	t.seg.ino++
+	r.ino = t.seg.ino
+	t.recs[r.ino] = &recChange{new: r}
+}
+
+// drop removes the record of ino.
+func (t *tx) drop(ino uint64) error {
+	if _, err := t.edit(ino); err != nil {
+		return err
+	}
+	t.recs[ino].new = nil
+	return nil
+}
+
+func (t *tx) entry(at link) (entry, error) {
+	if c := t.ents[at]; c != nil {
+		return c.new, nil
+	}
+	return t.l.entry(t.ctx, at)
+}
+
+// setEntry has the directory say e of a name; the zero entry: nothing.
+func (t *tx) setEntry(at link, e entry) error {
+	if c := t.ents[at]; c != nil {
+		c.new = e
+		return nil
+	}
+	old, err := t.entry(at)
+	if err != nil {
+		return err
+	}
+	t.ents[at] = &entChange{old: old, new: e}
+	return nil
+}
+
+// touched notes that the attributes or content of r changed.
+func (t *tx) touched(r *record) {
+	var self uint64
+	if r.isDir() {
+		self = r.ino
+	}
+	if len(r.links) == 0 {
+		t.touch = append(t.touch, touch{self: self})
+	}
+	for _, at := range r.links {
+		t.touch = append(t.touch, touch{link: at, self: self})
+	}
+}
+
+func (t *tx) log(op Op, at link, r *record) {
+	if r != nil && r.isDir() {
+		return
+	}
+	t.logs = append(t.logs, logLine{at: at, op: op, r: r})
+}
+
+// commit writes the tx. See apply for its errors; EDQUOT over the quota.
+func (t *tx) commit() error {
+	if len(t.recs)+len(t.ents)+len(t.puts) == 0 && !t.quiet {
+		return nil
+	}
+	b := &kvstore.Batch{}
+	b.Check(t.l.keys.head, t.version)
+	if err := t.tally(); err != nil {
+		return err
+	}
+	if !t.quiet {
+		t.head.commit, t.seg.last, t.seg.stamp = t.n, t.n, rand.Uint64()
+	}
+	if t.stamped != nil {
+		t.stamped(t.seg.stamp)
+	}
+	b.Put(t.l.keys.head, t.head.encode())
+	b.Ops = append(b.Ops, t.puts...)
+	t.writeRecords(b)
+	t.writeEntries(b)
+	if !t.quiet {
+		if err := t.writeHistory(b); err != nil {
+			return err
+		}
+	}
+	if err := t.l.apply(t.ctx, b); err != nil {
+		return err
+	}
+	t.l.committed(t)
+	return nil
+}
+
+// tally brings the sums in the head up to date.
+func (t *tx) tally() error {
+	var grown int64
+	for _, c := range t.recs {
+		grown += sizeOf(c.new) - sizeOf(c.old)
+		switch {
+		case c.old == nil && c.new != nil:
+			t.seg.files++
+		case c.old != nil && c.new == nil:
+			t.seg.files--
+		}
+	}
+	t.head.bytes += grown
+	t.seg.bytes += grown
+	if quota := t.l.opt.Quota; quota > 0 && grown > 0 && t.head.bytes > quota {
+		return syscall.EDQUOT
+	}
+	return nil
+}
+
+func sizeOf(r *record) int64 {
+	if r == nil {
+		return 0
+	}
+	return r.size
+}
+
+// writeRecords adds the changed records, and what they were before. A file
+// that did not exist needs no undo record: no name leads to it.
+func (t *tx) writeRecords(b *kvstore.Batch) {
+	for ino, c := range t.recs {
+		if c.old != nil {
+			b.Put(before(t.l.keys.undoRecords(ino), t.n), c.old.encode())
+		}
+		switch {
+		case c.new != nil:
+			b.Put(t.l.keys.record(ino), c.new.encode())
+		case c.old != nil:
+			b.Delete(t.l.keys.record(ino))
+		}
+	}
+}
+
+// absent is the undo value of an entry that was not there.
+var absent = []byte{0}
+
+// writeEntries adds the changed entries, and what they were before.
+func (t *tx) writeEntries(b *kvstore.Batch) {
+	for at, c := range t.ents {
+		if c.old == c.new {
+			continue
+		}
+		was := absent
+		if c.old != (entry{}) {
+			was = c.old.encode()
+		}
+		b.Put(before(t.l.keys.undoEntries(at), t.n), was)
+		if c.new == (entry{}) {
+			b.Delete(t.l.keys.entry(at))
+		} else {
+			b.Put(t.l.keys.entry(at), c.new.encode())
+		}
+		moved := touch{link: at}
+		if c.old.typ == overlay.TypeDir {
+			moved.self = c.old.ino
+		}
+		t.touch = append(t.touch, moved)
+	}
+}
+
+func (t *tx) writeHistory(b *kvstore.Batch) error {
+	o := &t.l.opt
+	info := commitInfo{when: t.now, owner: o.Owner, host: o.Host, session: o.Session, who: o.Who, stamp: t.seg.stamp, touched: t.touch}
+	b.Put(t.l.keys.commit(t.n), info.encode())
+	for _, line := range t.logs {
+		path, err := t.path(line.at)
+		if err != nil {
+			return err
+		}
+		v := Version{Op: line.op, When: t.now, Host: o.Host, Session: o.Session, Who: o.Who, Path: string(path)}
+		if line.r != nil && line.r.isReg() {
+			v.Size, v.Digest = line.r.size, line.r.digest()
+		}
+		b.Put(before(t.l.keys.log(line.at), t.n), v.encode())
+	}
+	return nil
+}
+
+// maxDepth bounds the walk up from a directory, which ends at the root unless
+// the store is corrupt.
+const maxDepth = 1 << 16
+
+// path returns the whole name of a place.
+func (t *tx) path(at link) (overlay.Name, error) {
+	var up []string
+	for depth := 0; ; depth++ {
+		up = append(up, at.name)
+		if at.dir == rootIno {
+			break
+		}
+		dir, err := t.record(at.dir)
+		if err != nil {
+			return "", err
+		}
+		if dir == nil || len(dir.links) != 1 || depth > maxDepth {
+			return "", t.l.corrupt("tree: directory without a place", t.l.keys.record(at.dir))
+		}
+		at = dir.links[0]
+	}
+	name := overlay.Root
+	for _, c := range slices.Backward(up) {
+		name = name.Join(c)
+	}
+	return name, nil
+}
+
+// committed has the cache and the open files follow a tx that was written.
+func (l *Layer) committed(t *tx) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	c := &l.cache
+	ours := c.gen == t.gen || c.head.seg(l.opt.Segment).stamp == t.seg.stamp
+	if c.gen == t.gen {
+		c.head, c.version = t.head, 0
+	}
+	if ours {
+		c.gen++
+		for ino, ch := range t.recs {
+			c.putRecordLocked(ino, ch.new)
+		}
+		for at, ch := range t.ents {
+			c.putEntryLocked(at, ch.new)
+		}
+	}
+	for ino, ch := range t.recs {
+		switch f := l.open[ino]; {
+		case f == nil:
+		case ch.new == nil:
+			l.orphanLocked(f, ch.old)
+		default:
+			f.follow(ch.new)
+		}
+	}
+	for _, fn := range t.done {
+		fn()
+	}
+}
+
+// settle finds out what became of a tx whose batch may have been written, and
+// returns nil if it was.
+func (l *Layer) settle(t *tx) error {
+	l.mu.Lock()
+	l.cache.version = 0
+	l.mu.Unlock()
+	if written, err := l.wrote(t.ctx, t.n, t.seg.stamp); err != nil || !written {
+		return errUnknown
+	}
+	if err := l.reload(t.ctx); err != nil {
+		return errUnknown
+	}
+	l.committed(t)
+	return nil
+}
+
+// wrote reports whether commit n is the one with the given stamp.
+func (l *Layer) wrote(ctx context.Context, n, stamp uint64) (bool, error) {
+	item, found, err := l.get(ctx, l.keys.commit(n))
+	if err != nil || !found {
+		return false, err
+	}
+	info, err := decodeCommitInfo(item.Value)
+	if err != nil {
+		return false, l.corrupt("commit", item.Key)
+	}
+	return info.stamp == stamp, nil
+}
