@@ -51,7 +51,7 @@ func (o *Overlay) copyAcross(ctx context.Context, r rename) error {
 	}
 	c.Attr.Nlink = 1
 	c.Replace, c.Durable = true, true
-	c.Install = func(put func() error) error {
+	return s.install(ctx, r.newname, c, func(put func() error) error {
 		defer o.lock(r.oldname.Dir(), r.newname.Dir())()
 		now, err := o.planRename(ctx, r.oldname, r.newname, r.flag, s.find)
 		if err != nil {
@@ -69,6 +69,5 @@ func (o *Overlay) copyAcross(ctx context.Context, r rename) error {
 			return err
 		}
 		return o.removeLocked(ctx, olddir, r.oldname)
-	}
-	return s.upper.CopyUp(ctx, r.newname, c)
+	})
 }

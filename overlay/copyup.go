@@ -1,6 +1,7 @@
 package overlay
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -73,7 +74,7 @@ func (o *Overlay) copyHit(ctx context.Context, op string, name Name, h hit, data
 	if c.From != nil {
 		defer c.From.Close()
 	}
-	c.Install = func(put func() error) error {
+	return o.stack.install(ctx, name, c, func(put func() error) error {
 		defer o.lock(name.Dir())()
 		now, err := o.stack.find(ctx, op, name)
 		switch {
@@ -87,8 +88,21 @@ func (o *Overlay) copyHit(ctx context.Context, op string, name Name, h hit, data
 		}
 		o.stack.cache.kill(0, name)
 		return nil
+	})
+}
+
+// install has the upper make the copy c and put it at name by install. An error
+// of that is returned as it is, whatever the upper makes of it.
+func (s *stack) install(ctx context.Context, name Name, c Copy, install func(put func() error) error) error {
+	var own error
+	c.Install = func(put func() error) error {
+		own = install(put)
+		return own
 	}
-	return o.stack.upper.CopyUp(ctx, name, c)
+	if err := s.upper.CopyUp(ctx, name, c); err != nil {
+		return cmp.Or(own, err)
+	}
+	return nil
 }
 
 // lock locks directories for a change of their entries.

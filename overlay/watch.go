@@ -45,8 +45,9 @@ func (o *Overlay) Watch(ctx context.Context, name Name, fn func(child string)) (
 // watchParts calls add for each part of d that others may change, and for each
 // directory in which a further part of it, or of an ancestor, may appear.
 func (s *stack) watchParts(d *merged, fn func(string), add func(place, func(string)) error) error {
+	_, mixed := As[Parter](any(s.upper)) // files of stores in directories of its own
 	for _, p := range d.parts {
-		if p.source == Exclusive {
+		if p.source == Exclusive && !(mixed && p.layer == 0) {
 			continue
 		}
 		if err := add(p.place, fn); err != nil {
