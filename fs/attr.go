@@ -133,6 +133,9 @@ func (f *FS) stat(ctx request, n *node) (a overlay.Attr, sure bool, st fuse.Stat
 			return a, false, f.status("fstat", err)
 		}
 		a.Ino = n.ino
+		if fl.w == nil && a.Nlink > 0 && f.table.state(n) == unlinked {
+			a.Nlink-- // a lower layer's file, which has not lost a name there
+		}
 		return n.kept(a), f.watched(n), fuse.OK
 	}
 	path, h, st := f.byNode(n)

@@ -12,8 +12,6 @@ import (
 	"github.com/wsfs/wsfs/overlay/memlayer"
 )
 
-func child(string, []string) int { return 0 }
-
 func TestTree(t *testing.T) {
 	lower := memlayer.New(memlayer.Options{Source: overlay.Host})
 	m := mount(t, overlay.New(memlayer.New(memlayer.Options{}), lower), fs.Options{})

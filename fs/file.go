@@ -191,7 +191,6 @@ func (n *node) kept(a overlay.Attr) overlay.Attr {
 		return a
 	}
 	apply(&a, &o.kept)
-	a.Nlink = 0
 	return a
 }
 

@@ -226,6 +226,13 @@ func (f *FS) OnUnmount() {
 	}
 }
 
+// Nodes returns how many files the kernel has cached or open.
+func (f *FS) Nodes() int {
+	f.table.mu.RLock()
+	defer f.table.mu.RUnlock()
+	return len(f.table.ids)
+}
+
 // panicked logs a panic of a handler and returns the answer to its request.
 func (f *FS) panicked(v any) fuse.Status {
 	f.log.Error("BUG: fs: a handler panicked", "panic", v, "stack", string(debug.Stack()))

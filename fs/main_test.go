@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"unsafe"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 
@@ -54,10 +55,7 @@ func mount(t testing.TB, layer overlay.Layer, opt fs.Options) *mounted {
 	need(t, "fuse", err == nil)
 	need(t, "root", os.Geteuid() == 0)
 	opt.AllowOther = true
-	m := &mounted{FS: fs.New(layer, opt), dir: t.TempDir()}
-	if err := os.Chmod(m.dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	m := &mounted{FS: fs.New(layer, opt), dir: openDir(t)}
 	m.server, err = fuse.NewServer(m.FS, m.dir, m.MountOptions())
 	if err != nil {
 		t.Fatalf("mount: %v", err)
@@ -75,5 +73,22 @@ func mount(t testing.TB, layer overlay.Layer, opt fs.Options) *mounted {
 	return m
 }
 
+// openDir returns a directory that every user can reach.
+func openDir(t testing.TB) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/var/tmp", "wsfs-fs-")
+	if err == nil {
+		err = os.Chmod(dir, 0o755)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
+}
+
 // path returns the path of name in the mount.
 func (m *mounted) path(name string) string { return m.dir + "/" + name }
+
+// ptr returns the address of b's first byte.
+func ptr(b []byte) unsafe.Pointer { return unsafe.Pointer(&b[0]) }

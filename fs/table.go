@@ -90,6 +90,13 @@ func (t *table) pathLocked(n *node) (overlay.Name, nodeState) {
 	return path, linked
 }
 
+// state returns what n's names are worth.
+func (t *table) state(n *node) nodeState {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return n.state
+}
+
 // child returns the node at name in d, nil if there is none.
 func (t *table) child(d *node, name string) *node {
 	t.mu.RLock()

@@ -4,6 +4,7 @@ package fs
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -85,6 +86,9 @@ func (f *FS) ListXAttr(cancel <-chan struct{}, in *fuse.InHeader, dest []byte) (
 	names, err := f.can.xattr.Listxattr(request(cancel), path)
 	if err != nil {
 		return 0, f.status("listxattr", err)
+	}
+	if in.Uid != 0 { // as on other file systems: for CAP_SYS_ADMIN alone
+		names = slices.DeleteFunc(names, func(s string) bool { return strings.HasPrefix(s, "trusted.") })
 	}
 	if len(names) == 0 {
 		return 0, fuse.OK
