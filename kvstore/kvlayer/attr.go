@@ -9,14 +9,12 @@ import (
 	"github.com/wsfs/wsfs/overlay"
 )
 
-// SetAttr implements overlay.Layer. A change of size by name is committed when
-// SetAttr returns, together with what open handles of the file have written.
+// SetAttr implements overlay.Layer: one commit. One that changes the size also
+// commits what open handles of the file have written.
 func (l *Layer) SetAttr(ctx context.Context, name overlay.Name, set overlay.SetAttr) (overlay.Attr, error) {
 	if set.Valid&overlay.SetSize != 0 {
-		if err := l.truncateByName(ctx, name, set); err != nil {
-			return overlay.Attr{}, pathError("setattr", name, err)
-		}
-		set.Valid &^= overlay.SetSize | overlay.ClearPrivileges
+		a, err := l.truncateByName(ctx, name, set)
+		return a, pathError("setattr", name, err)
 	}
 	var r *record
 	err := l.change(ctx, "setattr", name, func(t *tx) error {
@@ -33,22 +31,20 @@ func (l *Layer) SetAttr(ctx context.Context, name overlay.Name, set overlay.SetA
 	return l.attrOf(r), nil
 }
 
-// truncateByName sets the size of name, and clears privileges where set says.
-func (l *Layer) truncateByName(ctx context.Context, name overlay.Name, set overlay.SetAttr) error {
+// truncateByName changes attributes of name, the size among them.
+func (l *Layer) truncateByName(ctx context.Context, name overlay.Name, set overlay.SetAttr) (overlay.Attr, error) {
 	f, err := l.openFile(ctx, "setattr", name)
 	if err != nil {
-		return err
+		return overlay.Attr{}, err
 	}
 	defer l.release(f)
 	if err := f.truncate(ctx, set.Size); err != nil {
-		return err
+		return overlay.Attr{}, err
 	}
-	if err := f.flush(ctx, commitFlush); err != nil {
-		return err
+	if err := f.flushWith(ctx, commitFlush, set); err != nil {
+		return overlay.Attr{}, err
 	}
-	set.Valid &= overlay.ClearPrivileges
-	_, err = f.setAttr(ctx, set)
-	return err
+	return f.stat(ctx)
 }
 
 // setAttr changes attributes of ino, all but the size.

@@ -14,6 +14,7 @@ const blockSize = 1 << smallShift
 // blocks over it. Blocks are in memory, or in a file without a name.
 type body struct {
 	under   content // what was committed
+	version uint64  // by which commit
 	visible int64   // what under holds from here on was cut off
 	size    int64
 
@@ -28,7 +29,9 @@ type gap struct {
 	off int64
 }
 
-func newBody(c content) body { return body{under: c, visible: c.size, size: c.size} }
+func newBody(r *record) body {
+	return body{under: r.content, version: r.version, visible: r.size, size: r.size}
+}
 
 func (b *body) has(i int64) bool {
 	_, ok := b.blocks[i]

@@ -54,7 +54,7 @@ type file struct {
 }
 
 func (l *Layer) newFile(r *record, name overlay.Name) *file {
-	return &file{l: l, ino: r.ino, name: name, base: r, body: newBody(r.content)}
+	return &file{l: l, ino: r.ino, name: name, base: r, body: newBody(r)}
 }
 
 // readAt reads as io.ReaderAt does.
@@ -268,7 +268,7 @@ func (f *file) catchUp(r *record) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if !f.dirty && r.version > f.base.version {
-		f.replaceBodyLocked(r, newBody(r.content), false)
+		f.replaceBodyLocked(r, newBody(r), false)
 	}
 }
 

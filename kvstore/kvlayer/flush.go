@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"syscall"
+
+	"github.com/wsfs/wsfs/overlay"
 )
 
 // A commitMode says what asks for a commit.
@@ -33,6 +35,12 @@ var errOrphan = errors.New("kvlayer: file without a name")
 // flush commits the file's content, if it was changed, against the version it
 // builds on, and resolves conflicts.
 func (f *file) flush(ctx context.Context, mode commitMode) error {
+	return f.flushWith(ctx, mode, overlay.SetAttr{})
+}
+
+// flushWith is flush, and changes attributes in the same commit. The size in
+// set does not count.
+func (f *file) flushWith(ctx context.Context, mode commitMode, set overlay.SetAttr) error {
 	if !f.isDirty() {
 		return nil
 	}
@@ -43,7 +51,7 @@ func (f *file) flush(ctx context.Context, mode commitMode) error {
 		if err := f.adoptPending(ctx); err != nil {
 			return err
 		}
-		err := f.commitOnce(ctx)
+		err := f.commitOnce(ctx, set)
 		var changed *changedError
 		switch {
 		case err == nil:
@@ -120,11 +128,11 @@ func (f *file) unchanged(i int64, shift uint8) (digest, bool) {
 	return b.under.chunks[i], true
 }
 
-// commitOnce commits the content on top of base: a changedError if that is not
-// the newest version.
+// commitOnce commits the content on top of base, and attributes: a changedError
+// if base is not the newest version.
 //
 // Preconditions: f.write is held exclusively.
-func (f *file) commitOnce(ctx context.Context) error {
+func (f *file) commitOnce(ctx context.Context, set overlay.SetAttr) error {
 	if f.orphaned() != nil {
 		return errOrphan
 	}
@@ -144,6 +152,9 @@ func (f *file) commitOnce(ctx context.Context) error {
 			return err
 		}
 		f.fill(t, r, c)
+		if set.Valid != 0 {
+			r.applyAttr(set, t.now)
+		}
 		last = attempt{n: t.n, r: r}
 		t.done = append(t.done, func() { f.advance(r) })
 		t.stamped = func(stamp uint64) { last.stamp = stamp }
@@ -186,7 +197,7 @@ func (f *file) fill(t *tx, r *record, c content) {
 func (f *file) advance(r *record) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.replaceBodyLocked(r, newBody(r.content), false)
+	f.replaceBodyLocked(r, newBody(r), false)
 	f.pending = nil
 }
 

@@ -234,3 +234,14 @@ func TestTmpfile(t *testing.T) {
 		t.Errorf("read: got %q, want abcd", got)
 	}
 }
+
+// countKind returns how many keys of a kind the segment has.
+func (l *Layer) countKind(t *testing.T, kind byte) (n int) {
+	t.Helper()
+	err := l.scan(t.Context(), l.keys.prefix(kind), func(kvstore.Item) (bool, error) {
+		n++
+		return true, nil
+	})
+	do(t, "scan", err)
+	return n
+}

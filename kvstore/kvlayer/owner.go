@@ -2,18 +2,37 @@ package kvlayer
 
 import (
 	"context"
-	"math"
+	"slices"
 	"time"
 
 	"github.com/wsfs/wsfs/kvstore"
 	"github.com/wsfs/wsfs/overlay"
 )
 
-// An owner's record says that a layer lives, and which past state its open
-// files still read from: files that were removed, or replaced by others.
+// An owner's record says that a layer lives, and which past states its open
+// files read from: files that were removed, or replaced by others.
 type ownerInfo struct {
-	alive  time.Time
-	oldest uint64
+	alive time.Time
+	reads []uint64 // commits, ascending
+}
+
+func (o ownerInfo) encode() []byte {
+	e := newEncoder(16 + 4*len(o.reads))
+	e.time(o.alive)
+	e.uint(uint64(len(o.reads)))
+	for _, n := range o.reads {
+		e.uint(n)
+	}
+	return e.b
+}
+
+func decodeOwner(b []byte) (ownerInfo, error) {
+	d := newDecoder(b)
+	o := ownerInfo{alive: d.time()}
+	for range d.count(1) {
+		o.reads = append(o.reads, d.uint())
+	}
+	return o, d.end()
 }
 
 // beatsPerLease is how often a layer says that it lives, so that a lost beat
@@ -62,32 +81,35 @@ func (l *Layer) lastCommit(ctx context.Context) (uint64, error) {
 
 // beat says that the layer lives, if it has open files.
 func (l *Layer) beat(ctx context.Context) error {
-	oldest, any := l.oldest()
-	if !any {
+	reads := l.reads()
+	if len(reads) == 0 {
 		return l.leave()
 	}
-	e := newEncoder(32)
-	e.time(l.opt.Now())
-	e.uint(oldest)
 	b := &kvstore.Batch{}
-	b.Put(l.ownerKey(), e.b)
+	b.Put(l.ownerKey(), ownerInfo{alive: l.opt.Now(), reads: reads}.encode())
 	return l.apply(ctx, b)
 }
 
 func (l *Layer) ownerKey() kvstore.Key { return l.keys.prefix(kindOwner, []byte(l.opt.Owner)...) }
 
-// oldest returns the oldest commit whose state an open file reads.
-func (l *Layer) oldest() (n uint64, any bool) {
+// reads returns the commits whose content the open files read, ascending.
+func (l *Layer) reads() (reads []uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	n = math.MaxUint64
 	for f := range l.orphans {
-		n = min(n, f.baseVersion())
+		reads = append(reads, f.reads())
 	}
 	for _, f := range l.open {
-		n = min(n, f.baseVersion())
+		reads = append(reads, f.reads())
 	}
-	return n, len(l.orphans)+len(l.open) > 0
+	slices.Sort(reads)
+	return slices.Compact(reads)
+}
+
+func (f *file) reads() uint64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.body.version
 }
 
 // leave says that the layer needs nothing any more.
@@ -101,15 +123,14 @@ func (l *Layer) leave() error {
 func (l *Layer) owners(ctx context.Context) (needed []uint64, dead []kvstore.Key, err error) {
 	deadline := l.opt.Now().Add(-l.opt.Lease)
 	err = l.scan(ctx, l.keys.prefix(kindOwner), func(item kvstore.Item) (bool, error) {
-		d := newDecoder(item.Value)
-		o := ownerInfo{alive: d.time(), oldest: d.uint()}
+		o, err := decodeOwner(item.Value)
 		switch {
-		case d.end() != nil:
+		case err != nil:
 			return false, l.corrupt("owner", item.Key)
 		case o.alive.Before(deadline):
 			dead = append(dead, item.Key)
 		default:
-			needed = append(needed, o.oldest)
+			needed = append(needed, o.reads...)
 		}
 		return true, nil
 	})

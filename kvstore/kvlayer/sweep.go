@@ -94,11 +94,14 @@ func (l *Layer) newFloor(ctx context.Context) (uint64, error) {
 		if err != nil {
 			return false, l.corrupt("commit", item.Key)
 		}
-		if c.when.Before(horizon) && n < floor {
+		if n >= floor {
+			return false, nil
+		}
+		if c.when.Before(horizon) {
 			return true, nil
 		}
 		// n is young: the state before it, too, was there then.
-		floor = min(floor, n-1)
+		floor = n - 1
 		return false, nil
 	})
 	return floor, err

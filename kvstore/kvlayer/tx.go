@@ -391,6 +391,7 @@ func (l *Layer) settle(t *tx) error {
 	l.mu.Lock()
 	l.cache.version = 0
 	l.mu.Unlock()
+	l.down.Store(0) // ask once more, even if it does not answer
 	if written, err := l.wrote(t.ctx, t.n, t.seg.stamp); err != nil || !written {
 		return errUnknown
 	}
