@@ -14,6 +14,8 @@ import (
 // children are what a child process can be asked to do; see run.
 var children = map[string]func(args []string) error{
 	"script": playScript,
+	"random": playRandom,
+	"opens":  playOpens,
 }
 
 // child does what name says and returns the exit status.

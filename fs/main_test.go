@@ -3,8 +3,10 @@
 package fs_test
 
 import (
+	"context"
 	"os"
 	"os/signal"
+	"runtime"
 	"slices"
 	"strings"
 	"syscall"
@@ -92,3 +94,13 @@ func (m *mounted) path(name string) string { return m.dir + "/" + name }
 
 // ptr returns the address of b's first byte.
 func ptr(b []byte) unsafe.Pointer { return unsafe.Pointer(&b[0]) }
+
+// heap returns the bytes of reachable objects.
+func heap() uint64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}
+
+type ctx = context.Context

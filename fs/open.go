@@ -43,7 +43,8 @@ func (f *FS) Open(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fu
 	}
 	if !st.Ok() {
 		f.leave(n, write)
-		return st
+		// The name may mean another file by now, or could be created.
+		return staleIfGone(st)
 	}
 	out.Fh = f.files.add(h)
 	return fuse.OK
@@ -98,7 +99,7 @@ func (f *FS) openBig(ctx request, h *handle, out *fuse.OpenOut) fuse.Status {
 	if f.passes() && f.inUpper(ctx, path) {
 		w, err := f.layer.OpenFile(ctx, path, 0, overlay.Perm{})
 		if err != nil {
-			return staleIfGone(f.status("open", err))
+			return f.status("open", err)
 		}
 		n.install(f.newFile(w, w)).put()
 	}
@@ -118,7 +119,7 @@ func (f *FS) openShared(ctx request, n *node, out *fuse.OpenOut) fuse.Status {
 	hd, err := f.layer.Open(ctx, path)
 	if err != nil {
 		held.unlock()
-		return staleIfGone(f.status("open", err))
+		return f.status("open", err)
 	}
 	fl := f.newFile(hd, nil)
 	a, err := hd.Stat(ctx)
@@ -215,7 +216,7 @@ func (f *FS) openWrite(ctx request, h *handle, flags uint32, kill bool, out *fus
 	defer held.unlock()
 	w, err := f.layer.OpenFile(ctx, path, flag, overlay.Perm{})
 	if err != nil {
-		return staleIfGone(f.status("open", err))
+		return f.status("open", err)
 	}
 	fl := f.newFile(w, w)
 	drop, st := f.arrive(ctx, n, fl, source, kill)
