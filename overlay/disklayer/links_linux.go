@@ -1,0 +1,228 @@
+package disklayer
+
+import (
+	"context"
+	"strconv"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/wsfs/wsfs/overlay"
+)
+
+// links is the index of copies of lower files with several names: for each a
+// link, named by its origin, in a directory beside the layer.
+type links struct {
+	mu sync.Mutex
+	// known holds the origins that have a link. Protected by mu.
+	known map[uint64]bool
+}
+
+// indexEntry returns the name of ino's link in the index.
+func indexEntry(ino uint64) string { return strconv.FormatUint(ino, 16) }
+
+// loadLinks reads the index in the directory fd.
+func loadLinks(fd int) (*links, error) {
+	dir, err := openat(fd, ".", unix.O_RDONLY|unix.O_DIRECTORY)
+	if err != nil {
+		return nil, err
+	}
+	defer unix.Close(dir)
+	entries, err := readEntries(dir, 0)
+	if err != nil {
+		return nil, err
+	}
+	l := &links{known: make(map[uint64]bool)}
+	for _, e := range entries {
+		if ino, err := strconv.ParseUint(e.Name, 16, 64); err == nil {
+			l.known[ino] = true
+		}
+	}
+	return l, nil
+}
+
+func (l *links) has(ino uint64) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.known[ino]
+}
+
+// add links tmp in the directory at into the index. EEXIST if ino is there.
+func (l *links) add(u *Upper, ino uint64, at int, tmp string) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := u.step("link into index"); err != nil {
+		return err
+	}
+	if err := unix.Linkat(at, tmp, u.index, indexEntry(ino), 0); err != nil {
+		return err
+	}
+	l.known[ino] = true
+	return nil
+}
+
+// drop removes ino's link from the index.
+func (l *links) drop(u *Upper, ino uint64) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := u.step("unlink from index"); err != nil {
+		return err
+	}
+	if err := unix.Unlinkat(u.index, indexEntry(ino), 0); err != nil && !is(err, unix.ENOENT) {
+		return err
+	}
+	delete(l.known, ino)
+	return nil
+}
+
+// Indexed implements overlay.Indexer.
+func (u *Upper) Indexed(ino uint64) bool { return u.links.has(ino) }
+
+// LinkIndexed implements overlay.Indexer. The times of the parent stay as they
+// are.
+func (u *Upper) LinkIndexed(_ context.Context, ino uint64, name overlay.Name) error {
+	if err := u.linkIndexed(ino, name); err != nil {
+		return fail("link", name, err)
+	}
+	return nil
+}
+
+func (u *Upper) linkIndexed(ino uint64, name overlay.Name) error {
+	if !u.links.has(ino) {
+		return unix.ENOENT
+	}
+	st, err := lstat(u.index, indexEntry(ino))
+	if err != nil {
+		return err
+	}
+	index := &dir{fd: u.index}
+	if err := u.settle(index, indexEntry(ino), st.Ino); err != nil {
+		return err
+	}
+	d, base, err := u.parent(name)
+	if err != nil {
+		return err
+	}
+	defer u.cache.put(d)
+	defer u.lock(name.Dir()).Unlock()
+	if err := u.vacant(d, base); err != nil {
+		return err
+	}
+	if err := u.setImpure(d); err != nil {
+		return err
+	}
+	tmp := workName()
+	if err := u.step("link copy"); err != nil {
+		return err
+	}
+	if err := unix.Linkat(u.index, indexEntry(ino), u.work, tmp, 0); err != nil {
+		return err
+	}
+	if err := u.place(u.work, tmp, d, base, st.Mode&unix.S_IFMT); err != nil {
+		u.discard(u.work, tmp)
+		return err
+	}
+	u.names.add(st.Ino, name)
+	return u.addLinks(ino, -1)
+}
+
+// DropIndexed implements overlay.Indexer.
+func (u *Upper) DropIndexed(_ context.Context, ino uint64) error {
+	if err := u.dropIndexed(ino); err != nil {
+		return fail("unlink", overlay.Root, err)
+	}
+	return nil
+}
+
+func (u *Upper) dropIndexed(ino uint64) error {
+	if !u.links.has(ino) {
+		return nil
+	}
+	if err := u.addLinks(ino, -1); err != nil {
+		return err
+	}
+	st, err := lstat(u.index, indexEntry(ino))
+	if err != nil {
+		return err
+	}
+	o, err := u.marks.origin(u.index, indexEntry(ino), st.Ino)
+	if err != nil {
+		return err
+	}
+	if int64(st.Nlink)+int64(o.links) > 0 {
+		return nil
+	}
+	if err := u.links.drop(u, ino); err != nil {
+		return err
+	}
+	u.pending.forget(st.Ino)
+	return u.marks.extra.forget(st.Ino)
+}
+
+// addLinks changes the count that is shown over the real one of the copy of ino.
+func (u *Upper) addLinks(ino uint64, n int32) error {
+	u.links.mu.Lock()
+	defer u.links.mu.Unlock()
+	entry := indexEntry(ino)
+	st, err := lstat(u.index, entry)
+	if err != nil {
+		return err
+	}
+	o, err := u.marks.origin(u.index, entry, st.Ino)
+	if err != nil {
+		return err
+	}
+	o.ino, o.indexed, o.links = ino, true, o.links+n
+	return u.marks.set(u.index, entry, markOrigin, o.bytes())
+}
+
+// Link implements overlay.Linker. A whiteout at newname is replaced.
+func (u *Upper) Link(_ context.Context, oldname, newname overlay.Name) error {
+	if err := u.link(oldname, newname); err != nil {
+		return fail("link", newname, err)
+	}
+	return nil
+}
+
+func (u *Upper) link(oldname, newname overlay.Name) error {
+	from, fromBase, err := u.parent(oldname)
+	if err != nil {
+		return err
+	}
+	defer u.cache.put(from)
+	to, toBase, err := u.parent(newname)
+	if err != nil {
+		return err
+	}
+	defer u.cache.put(to)
+	st, err := u.stat(from, fromBase)
+	switch {
+	case err != nil:
+		return err
+	case st.Mode&unix.S_IFMT == unix.S_IFDIR:
+		return unix.EPERM
+	}
+	if st.Mode&unix.S_IFMT == unix.S_IFREG {
+		if err := u.settle(from, fromBase, st.Ino); err != nil {
+			return err
+		}
+	}
+	defer u.lockAll(oldname.Dir(), newname.Dir())()
+	if u.impure(from) {
+		if err := u.setImpure(to); err != nil {
+			return err
+		}
+	}
+	err = u.make(to, toBase, &birth{}, unix.S_IFREG, func(at int, base string) error {
+		if err := u.step("link"); err != nil {
+			return err
+		}
+		return unix.Linkat(from.fd, fromBase, at, base, 0)
+	})
+	if err != nil {
+		return err
+	}
+	u.names.add(st.Ino, oldname)
+	u.names.add(st.Ino, newname)
+	return nil
+}

@@ -1,0 +1,320 @@
+package disklayer
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/wsfs/wsfs/overlay"
+)
+
+// pending is the table of copies that carry the mark wsfs.copy, or whose mark
+// went without being durably gone. A copy is settled when its data is durable
+// and so is the absence of the mark.
+type pending struct {
+	u     *Upper
+	count atomic.Int64 // of copies; 0 makes every call return at once
+
+	wake chan struct{} // there are copies
+	quit chan struct{}
+	done chan struct{} // closed when the background has ended
+
+	// mu is the pending-copy table's lock in the lock order of package overlay.
+	mu     sync.Mutex
+	copies map[uint64]*pendingCopy // by inode number; protected by mu
+}
+
+// A pendingCopy is settled by one goroutine at a time.
+type pendingCopy struct {
+	ino    uint64
+	origin origin
+
+	name overlay.Name // protected by pending.mu
+
+	// mu is held while the copy is settled. It comes before pending.mu.
+	mu       sync.Mutex
+	unmarked bool // the mark is removed, perhaps not durably; protected by mu
+	settled  bool // protected by mu
+}
+
+func newPending(u *Upper) *pending {
+	return &pending{
+		u:      u,
+		wake:   make(chan struct{}, 1),
+		quit:   make(chan struct{}),
+		done:   make(chan struct{}),
+		copies: make(map[uint64]*pendingCopy),
+	}
+}
+
+// add tells of a copy that gets the name name.
+func (p *pending) add(ino uint64, name overlay.Name, o origin) {
+	p.mu.Lock()
+	p.copies[ino] = &pendingCopy{ino: ino, name: name, origin: o}
+	p.count.Store(int64(len(p.copies)))
+	p.mu.Unlock()
+	select {
+	case p.wake <- struct{}{}:
+	default:
+	}
+}
+
+// forget drops the copy ino, which is gone from the disk or settled.
+func (p *pending) forget(ino uint64) {
+	if p.count.Load() == 0 {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.copies, ino)
+	p.count.Store(int64(len(p.copies)))
+}
+
+// find returns the copy ino, nil if it is not pending.
+func (p *pending) find(ino uint64) *pendingCopy {
+	if p.count.Load() == 0 {
+		return nil
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.copies[ino]
+}
+
+// move tells that the file or directory from is now at to; with exchange, what
+// was at to is at from.
+func (p *pending) move(from, to overlay.Name, exchange bool) {
+	if p.count.Load() == 0 {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, c := range p.copies {
+		switch {
+		case c.name.Within(from):
+			c.name = to + c.name[len(from):]
+		case exchange && c.name.Within(to):
+			c.name = from + c.name[len(to):]
+		}
+	}
+}
+
+// settle settles the copy ino, open as fd, if it is pending. It must return
+// before anything is done that makes the copy's size or mark untrue.
+func (p *pending) settle(ino uint64, fd int) error {
+	c := p.find(ino)
+	if c == nil {
+		return nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.settled {
+		return nil
+	}
+	if !c.unmarked {
+		if err := p.u.step("fsync copy"); err != nil {
+			return err
+		}
+		if err := again(func() error { return unix.Fsync(fd) }); err != nil {
+			return err
+		}
+		if err := p.u.step("remove copy mark"); err != nil {
+			return err
+		}
+		err := unix.Fremovexattr(fd, p.u.marks.attrs[markCopy])
+		if err != nil && !is(err, unix.ENODATA) {
+			return err
+		}
+		c.unmarked = true
+	}
+	if err := p.u.step("fsync copy without mark"); err != nil {
+		return err
+	}
+	if err := again(func() error { return unix.Fsync(fd) }); err != nil {
+		return err
+	}
+	c.settled = true
+	p.forget(ino)
+	return nil
+}
+
+// settle is pending.settle for the file base in d, which need not be open.
+func (u *Upper) settle(d *dir, base string, ino uint64) error {
+	if u.pending.find(ino) == nil {
+		return nil
+	}
+	fd, err := u.openFile(d, base, unix.O_RDONLY)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	return u.pending.settle(ino, fd)
+}
+
+// snapshot returns the copies there are.
+func (p *pending) snapshot() []*pendingCopy {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	all := make([]*pendingCopy, 0, len(p.copies))
+	for _, c := range p.copies {
+		all = append(all, c)
+	}
+	return all
+}
+
+// round makes the file system durable once and brings each copy a step further:
+// those whose mark was removed before are settled, the others lose their mark.
+func (p *pending) round() error {
+	copies := p.snapshot()
+	if err := p.u.step("syncfs"); err != nil {
+		return err
+	}
+	unmarked := make(map[*pendingCopy]bool) // before the sync
+	for _, c := range copies {
+		c.mu.Lock()
+		unmarked[c] = c.unmarked
+		c.mu.Unlock()
+	}
+	if err := again(func() error { return unix.Syncfs(p.u.root) }); err != nil {
+		return err
+	}
+	for _, c := range copies {
+		if err := p.advance(c, unmarked[c]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// advance settles c if its mark is durably gone, and removes the mark else.
+func (p *pending) advance(c *pendingCopy, unmarked bool) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.settled:
+		return nil
+	case unmarked:
+		c.settled = true
+		p.forget(c.ino)
+		return nil
+	case c.unmarked:
+		return nil
+	}
+	err := p.unmark(c)
+	if is(err, unix.ENOENT) {
+		return nil // its name is just changing, or it is being removed: next time
+	}
+	c.unmarked = err == nil
+	return err
+}
+
+// unmark removes the mark of c. ENOENT if c is not at its name.
+func (p *pending) unmark(c *pendingCopy) error {
+	if err := p.u.step("remove copy mark"); err != nil {
+		return err
+	}
+	if c.origin.indexed {
+		return removeMarkOf(p.u, p.u.index, indexEntry(c.origin.ino), c.ino)
+	}
+	p.mu.Lock()
+	name := c.name
+	p.mu.Unlock()
+	d, base, err := p.u.parent(name)
+	if is(err, unix.ENOTDIR) {
+		err = unix.ENOENT
+	}
+	if err != nil {
+		return err
+	}
+	defer p.u.cache.put(d)
+	return removeMarkOf(p.u, d.fd, base, c.ino)
+}
+
+// removeMarkOf removes the mark wsfs.copy of base in the directory at, if that
+// is the file ino. ENOENT if it is another.
+func removeMarkOf(u *Upper, at int, base string, ino uint64) error {
+	fd, err := openat(at, base, unix.O_PATH)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	st, err := fstat(fd)
+	if err != nil {
+		return err
+	}
+	if st.Ino != ino {
+		return unix.ENOENT
+	}
+	err = unix.Removexattr(procPath(fd, "."), u.marks.attrs[markCopy])
+	if is(err, unix.ENODATA) {
+		return nil
+	}
+	return err
+}
+
+// start begins to settle copies in the background.
+func (p *pending) start() { go p.run() }
+
+func (p *pending) run() {
+	defer close(p.done)
+	for {
+		select {
+		case <-p.quit:
+			return
+		case <-p.wake:
+		}
+		for p.count.Load() > 0 {
+			if !p.pause() {
+				return
+			}
+			if err := p.round(); err != nil {
+				p.u.opt.Log.Error("disklayer: settle copies", "err", err)
+			}
+		}
+	}
+}
+
+// pause waits as long as a copy may wait and reports whether to go on.
+func (p *pending) pause() bool {
+	if p.u.opt.SyncDelay < 0 {
+		<-p.quit
+		return false
+	}
+	t := time.NewTimer(p.u.opt.SyncDelay)
+	defer t.Stop()
+	select {
+	case <-p.quit:
+		return false
+	case <-t.C:
+		return true
+	}
+}
+
+// stop ends the background work.
+func (p *pending) stop() {
+	close(p.quit)
+	<-p.done
+}
+
+// DrainMarks settles every copy and makes the whole layer durable, so that no
+// copy carries a mark: before the layer is frozen and before a checkpoint
+// returns.
+func (u *Upper) DrainMarks(ctx context.Context) error {
+	for {
+		if err := u.pending.round(); err != nil {
+			return fail("sync", overlay.Root, err)
+		}
+		if u.pending.count.Load() == 0 {
+			break
+		}
+		if err := ctx.Err(); err != nil {
+			return fail("sync", overlay.Root, unix.EINTR)
+		}
+	}
+	if err := u.marks.extra.sync(); err != nil {
+		return fail("sync", overlay.Root, err)
+	}
+	return nil
+}

@@ -1,0 +1,369 @@
+package disklayer
+
+import (
+	"context"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/wsfs/wsfs/overlay"
+)
+
+// A move is a rename under way. The locks of both directories, and those of
+// both names if the source is a directory, are held.
+type move struct {
+	u *Upper
+
+	from, to         overlay.Name
+	fromDir, toDir   *dir
+	fromBase, toBase string
+	flag             overlay.RenameFlag
+
+	src unix.Stat_t
+	// dst is what the new name is, if there is a file of the layer: held.
+	dst  unix.Stat_t
+	held bool
+	// whiteout: there is a whiteout at the new name, as a device.
+	whiteout bool
+	// gone: there is a whiteout at the new name, in the mark file.
+	gone bool
+}
+
+// Rename implements overlay.Layer.
+func (u *Upper) Rename(_ context.Context, oldname, newname overlay.Name, flag overlay.RenameFlag) error {
+	if err := u.rename(oldname, newname, flag); err != nil {
+		return fail("rename", oldname, err)
+	}
+	return nil
+}
+
+func (u *Upper) rename(oldname, newname overlay.Name, flag overlay.RenameFlag) error {
+	if oldname == overlay.Root || newname == overlay.Root {
+		return unix.EBUSY
+	}
+	if flag&overlay.Exchange != 0 && flag&(overlay.NoReplace|overlay.LeaveWhiteout) != 0 {
+		return unix.EINVAL
+	}
+	m := &move{u: u, from: oldname, to: newname, flag: flag}
+	var err error
+	if m.fromDir, m.fromBase, err = u.parent(oldname); err != nil {
+		return err
+	}
+	defer u.cache.put(m.fromDir)
+	if m.toDir, m.toBase, err = u.parent(newname); err != nil {
+		return err
+	}
+	defer u.cache.put(m.toDir)
+	if err := m.settle(); err != nil {
+		return err
+	}
+	defer u.lockAll(oldname.Dir(), newname.Dir(), oldname, newname)()
+	return m.run()
+}
+
+// settle makes a pending copy at either name durable and begins write-back,
+// both without a lock, since they may take long.
+func (m *move) settle() error {
+	st, err := m.u.stat(m.fromDir, m.fromBase)
+	if err != nil {
+		return err
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFREG {
+		return nil
+	}
+	if err := m.u.settle(m.fromDir, m.fromBase, st.Ino); err != nil {
+		return err
+	}
+	if m.flag&overlay.Exchange != 0 {
+		if dst, err := m.u.regular(m.toDir, m.toBase); err == nil {
+			if err := m.u.settle(m.toDir, m.toBase, dst.Ino); err != nil {
+				return err
+			}
+		}
+	}
+	if m.flag&overlay.WriteBack == 0 {
+		return nil
+	}
+	return m.u.writeBack(m.fromDir, m.fromBase)
+}
+
+// writeBack has the kernel begin to write the data of base in d.
+func (u *Upper) writeBack(d *dir, base string) error {
+	if err := u.step("write-back"); err != nil {
+		return err
+	}
+	fd, err := u.openFile(d, base, unix.O_RDONLY)
+	if is(err, unix.EACCES) {
+		fd, err = u.openFile(d, base, unix.O_WRONLY)
+	}
+	if is(err, unix.EACCES) {
+		return nil // an unprivileged owner of a file that nobody may open
+	}
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	return again(func() error { return unix.SyncFileRange(fd, 0, 0, unix.SYNC_FILE_RANGE_WRITE) })
+}
+
+// run does the rename.
+func (m *move) run() error {
+	if err := m.look(); err != nil {
+		return err
+	}
+	switch {
+	case m.held && m.src.Ino == m.dst.Ino && m.src.Dev == m.dst.Dev:
+		return nil // two names of one file: rename(2) does nothing
+	case m.flag&overlay.Exchange != 0:
+		return m.exchange()
+	}
+	if err := m.mayReplace(); err != nil {
+		return err
+	}
+	if err := m.markTarget(); err != nil {
+		return err
+	}
+	lost, err := m.lastOfTarget()
+	if err != nil {
+		return err
+	}
+	if err := m.move(); err != nil {
+		return err
+	}
+	return m.tell(lost)
+}
+
+// look finds out what is at both names.
+func (m *move) look() (err error) {
+	if m.src, err = m.u.stat(m.fromDir, m.fromBase); err != nil {
+		return err
+	}
+	m.dst, err = lstat(m.toDir.fd, m.toBase)
+	switch {
+	case is(err, unix.ENOENT):
+		m.gone, err = m.u.isGone(m.toDir, m.toBase)
+		return err
+	case err != nil:
+		return err
+	case isWhiteout(&m.dst):
+		m.whiteout = true
+	default:
+		m.held = true
+	}
+	return nil
+}
+
+func (m *move) srcIsDir() bool { return m.src.Mode&unix.S_IFMT == unix.S_IFDIR }
+func (m *move) dstIsDir() bool { return m.held && m.dst.Mode&unix.S_IFMT == unix.S_IFDIR }
+
+// mayReplace returns the error that rename(2) has for the two files.
+func (m *move) mayReplace() error {
+	switch {
+	case m.srcIsDir() && m.to.Within(m.from):
+		return unix.EINVAL
+	case !m.held:
+		return nil
+	case m.flag&overlay.NoReplace != 0:
+		return unix.EEXIST
+	case m.srcIsDir() && !m.dstIsDir():
+		return unix.ENOTDIR
+	case !m.srcIsDir() && m.dstIsDir():
+		return unix.EISDIR
+	case m.dstIsDir():
+		return m.u.mustBeEmpty(m.to)
+	}
+	return nil
+}
+
+// markTarget marks the new directory impure if the old one is, and a directory
+// that takes a whiteout's place opaque unless it has a redirect.
+func (m *move) markTarget() error {
+	if m.u.impure(m.fromDir) {
+		if err := m.u.setImpure(m.toDir); err != nil {
+			return err
+		}
+	}
+	if !m.srcIsDir() || (!m.whiteout && !m.gone) {
+		return nil
+	}
+	to, err := m.u.marks.get(m.fromDir.fd, m.fromBase, markRedirect)
+	if err != nil || to != nil {
+		return err
+	}
+	return m.u.marks.set(m.fromDir.fd, m.fromBase, markOpaque, []byte("y"))
+}
+
+// setImpure marks d as a directory whose files may have an origin.
+func (u *Upper) setImpure(d *dir) error {
+	if u.impure(d) {
+		return nil
+	}
+	if err := u.marks.set(d.fd, ".", markImpure, []byte("y")); err != nil {
+		return err
+	}
+	d.purity.Store(impure)
+	return nil
+}
+
+// lastOfTarget returns what lost needs to know of the file that is replaced.
+func (m *move) lastOfTarget() (origin, error) {
+	if !m.held || m.dstIsDir() {
+		return origin{}, nil
+	}
+	return m.u.lastOf(m.toDir, m.toBase, &m.dst)
+}
+
+// exchange swaps the two names.
+func (m *move) exchange() error {
+	if !m.held {
+		return unix.ENOENT
+	}
+	if (m.srcIsDir() && m.to.Within(m.from)) || (m.dstIsDir() && m.from.Within(m.to)) {
+		return unix.EINVAL
+	}
+	if m.u.impure(m.fromDir) || m.u.impure(m.toDir) {
+		if err := m.u.setImpure(m.toDir); err != nil {
+			return err
+		}
+		if err := m.u.setImpure(m.fromDir); err != nil {
+			return err
+		}
+	}
+	if err := m.u.step("exchange"); err != nil {
+		return err
+	}
+	if err := unix.Renameat2(m.fromDir.fd, m.fromBase, m.toDir.fd, m.toBase, unix.RENAME_EXCHANGE); err != nil {
+		return err
+	}
+	if m.srcIsDir() || m.dstIsDir() {
+		m.u.cache.move(m.from, m.to, true)
+	}
+	m.u.names.move(m.from, m.to, true)
+	m.u.pending.move(m.from, m.to, true)
+	return nil
+}
+
+// tell has everything that goes by name know of the rename, after which lost,
+// the origin of the file that was replaced, has one name less.
+func (m *move) tell(lost origin) error {
+	if m.srcIsDir() {
+		m.u.cache.move(m.from, m.to, false)
+	}
+	var err error
+	switch {
+	case m.dstIsDir():
+		err = m.u.marks.extra.forget(m.dst.Ino)
+	case m.held:
+		err = m.u.lost(m.to, &m.dst, lost)
+	}
+	m.u.names.move(m.from, m.to, false)
+	m.u.pending.move(m.from, m.to, false)
+	return err
+}
+
+// move does the rename on disk.
+func (m *move) move() error {
+	switch {
+	case m.u.gone:
+		return m.moveRecorded()
+	case m.dstIsDir(), m.whiteout && m.srcIsDir():
+		return m.moveThroughExchange()
+	}
+	var flags uint
+	if m.flag&overlay.LeaveWhiteout != 0 {
+		flags |= unix.RENAME_WHITEOUT
+	}
+	if !m.held && !m.whiteout {
+		flags |= unix.RENAME_NOREPLACE
+	}
+	if err := m.u.step("rename"); err != nil {
+		return err
+	}
+	err := unix.Renameat2(m.fromDir.fd, m.fromBase, m.toDir.fd, m.toBase, flags)
+	if is(err, unix.EINVAL) && flags != 0 {
+		return m.moveByStep()
+	}
+	return err
+}
+
+// moveByStep is move where the kernel does not know its flags. A crash before
+// the whiteout leaves what the old name hid.
+func (m *move) moveByStep() error {
+	if err := unix.Renameat(m.fromDir.fd, m.fromBase, m.toDir.fd, m.toBase); err != nil {
+		return err
+	}
+	if m.flag&overlay.LeaveWhiteout == 0 {
+		return nil
+	}
+	return m.u.newWhiteout(m.fromDir.fd, m.fromBase)
+}
+
+// moveThroughExchange is move onto a directory, which may hold whiteouts, or of
+// a directory onto a whiteout. What was at the new name is at the old one for a
+// moment; a crash then leaves an empty directory or a whiteout there.
+func (m *move) moveThroughExchange() error {
+	if err := m.u.step("exchange"); err != nil {
+		return err
+	}
+	if err := unix.Renameat2(m.fromDir.fd, m.fromBase, m.toDir.fd, m.toBase, unix.RENAME_EXCHANGE); err != nil {
+		return err
+	}
+	keep := m.flag&overlay.LeaveWhiteout != 0
+	if m.whiteout {
+		if keep {
+			return nil
+		}
+		return m.undoUnless(m.takeWhiteout())
+	}
+	tmp := workName()
+	if err := m.u.moveDirAway(m.fromDir, m.fromBase, tmp, keep); err != nil {
+		return m.undoUnless(err)
+	}
+	m.u.sweepDir(m.u.work, tmp)
+	return nil
+}
+
+// takeWhiteout removes the whiteout that came to the old name.
+func (m *move) takeWhiteout() error {
+	if err := m.u.step("unlink whiteout"); err != nil {
+		return err
+	}
+	return unix.Unlinkat(m.fromDir.fd, m.fromBase, 0)
+}
+
+// undoUnless exchanges the names again if err is an error.
+func (m *move) undoUnless(err error) error {
+	if err == nil {
+		return nil
+	}
+	undo := unix.Renameat2(m.fromDir.fd, m.fromBase, m.toDir.fd, m.toBase, unix.RENAME_EXCHANGE)
+	if undo != nil {
+		return unix.EIO
+	}
+	return err
+}
+
+// moveRecorded is move with whiteouts in the mark file.
+func (m *move) moveRecorded() error {
+	if m.flag&overlay.LeaveWhiteout != 0 {
+		if err := m.u.setGone(m.fromDir, m.fromBase, true); err != nil {
+			return err
+		}
+	}
+	if m.dstIsDir() {
+		tmp := workName()
+		if err := m.u.moveDirAway(m.toDir, m.toBase, tmp, false); err != nil {
+			return err
+		}
+		m.u.sweepDir(m.u.work, tmp)
+	}
+	if err := m.u.step("rename"); err != nil {
+		return err
+	}
+	if err := unix.Renameat(m.fromDir.fd, m.fromBase, m.toDir.fd, m.toBase); err != nil {
+		return err
+	}
+	if m.gone {
+		return m.u.setGone(m.toDir, m.toBase, false)
+	}
+	return nil
+}
