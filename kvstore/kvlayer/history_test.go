@@ -2,6 +2,7 @@ package kvlayer
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -42,7 +43,7 @@ func dump(t *testing.T, r marked, dir overlay.Name) string {
 		fmt.Fprintf(&out, "%s %o %d %d %d %v %+v", name, a.Mode, a.Nlink, a.Size, a.Ino, a.Mtime.UnixNano(), mark)
 		switch a.Type() {
 		case overlay.TypeReg:
-			fmt.Fprintf(&out, " %x", read(t, r, name))
+			fmt.Fprintf(&out, " %x", sha256.Sum256([]byte(read(t, r, name))))
 		case overlay.TypeLink:
 			target, err := r.Readlink(ctx, name)
 			do(t, "Readlink", err)

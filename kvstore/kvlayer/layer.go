@@ -39,6 +39,8 @@ type Layer struct {
 	dirty   atomic.Int64 // bytes of uncommitted content in memory
 	grown   atomic.Int64 // bytes by which uncommitted content is larger than committed
 
+	announced atomic.Bool // the store holds an owner's record of this layer
+
 	background context.Context    // of what runs in the background
 	stop       context.CancelFunc // ends it
 	running    sync.WaitGroup
@@ -121,7 +123,10 @@ func (l *Layer) Close() error {
 	}
 	l.stop()
 	l.running.Wait()
-	return errors.Join(append(errs, l.leave())...)
+	if err := l.leave(context.Background()); err != nil {
+		errs = append(errs, pathError("close", overlay.Root, errnoOf(err)))
+	}
+	return errors.Join(errs...)
 }
 
 func (l *Layer) files() []*file {

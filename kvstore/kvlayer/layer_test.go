@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"strings"
 	"syscall"
 	"testing"
@@ -19,7 +20,8 @@ const perm644 = 0o644
 // open returns a layer on store, which is closed and checked with the test.
 func open(t *testing.T, store kvstore.Store, change ...func(*Options)) *Layer {
 	t.Helper()
-	opt := Options{Segment: "memory", Dev: 7, Host: "here", SweepEvery: -1, Spool: t.TempDir()}
+	opt := Options{Segment: "memory", Dev: 7, Host: "here", SweepEvery: -1, Spool: t.TempDir(),
+		Log: slog.New(slog.NewTextHandler(t.Output(), nil))}
 	for _, c := range change {
 		c(&opt)
 	}

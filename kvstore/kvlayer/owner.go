@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/wsfs/wsfs/kvstore"
-	"github.com/wsfs/wsfs/overlay"
 )
 
 // An owner's record says that a layer lives, and which past states its open
@@ -83,10 +82,11 @@ func (l *Layer) lastCommit(ctx context.Context) (uint64, error) {
 func (l *Layer) beat(ctx context.Context) error {
 	reads := l.reads()
 	if len(reads) == 0 {
-		return l.leave()
+		return l.leave(ctx)
 	}
 	b := &kvstore.Batch{}
 	b.Put(l.ownerKey(), ownerInfo{alive: l.opt.Now(), reads: reads}.encode())
+	l.announced.Store(true)
 	return l.apply(ctx, b)
 }
 
@@ -112,11 +112,18 @@ func (f *file) reads() uint64 {
 	return f.body.version
 }
 
-// leave says that the layer needs nothing any more.
-func (l *Layer) leave() error {
+// leave says that the layer needs nothing any more, if it ever said otherwise.
+func (l *Layer) leave(ctx context.Context) error {
+	if !l.announced.Load() {
+		return nil
+	}
 	b := &kvstore.Batch{}
 	b.Delete(l.ownerKey())
-	return pathError("close", overlay.Root, errnoOf(l.apply(context.Background(), b)))
+	err := l.apply(ctx, b)
+	if err == nil {
+		l.announced.Store(false)
+	}
+	return err
 }
 
 // owners returns the commits that living layers need, and the keys of dead ones.

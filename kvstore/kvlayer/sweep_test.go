@@ -110,10 +110,11 @@ func TestFaultSweep(t *testing.T) {
 }
 
 func (c faulty) run(t *testing.T, inject *errkv.Injector, before, after *string) error {
+	now := time.Unix(1e9, 0)
 	fixed := func(o *Options) {
-		o.Now = func() time.Time { return time.Unix(1e9, 0) }
+		o.Now = func() time.Time { return now }
 		o.History = History{Commits: 1, Age: time.Nanosecond}
-		o.Lease = time.Nanosecond * beatsPerLease
+		o.Lease = time.Hour
 	}
 	store := memkv.New()
 	other := open(t, store, fixed)
@@ -122,6 +123,7 @@ func (c faulty) run(t *testing.T, inject *errkv.Injector, before, after *string)
 	write(t, other, "d/big", big)
 	write(t, other, "d/big", big[1:])
 	write(t, other, "m", "1\n2\n")
+	now = now.Add(2 * time.Hour) // all of that is old enough to be swept
 
 	gate := &gate{Store: store, faulty: errkv.Wrap(store, inject)}
 	l := open(t, gate, fixed)
@@ -140,18 +142,18 @@ func (c faulty) run(t *testing.T, inject *errkv.Injector, before, after *string)
 	l.down.Store(0)
 
 	do(t, "Check after the operation", l.Check(t.Context()))
-	now := dump(t, other, overlay.Root)
+	held := dump(t, other, overlay.Root)
 	if *after == "" {
-		*before, *after = was, now
+		*before, *after = was, held
 		return err
 	}
-	if now != *before && now != *after {
-		t.Errorf("the tree is\n%s\nwant\n%s\nor\n%s", now, *before, *after)
+	if held != *before && held != *after {
+		t.Errorf("the tree is\n%s\nwant\n%s\nor\n%s", held, *before, *after)
 	}
-	if got := dump(t, l, overlay.Root); h == nil && got != now {
-		t.Errorf("the layer shows\n%s\nthe store holds\n%s", got, now)
+	if got := dump(t, l, overlay.Root); h == nil && got != held {
+		t.Errorf("the layer shows\n%s\nthe store holds\n%s", got, held)
 	}
-	if err != nil && now == *before {
+	if err != nil && held == *before {
 		do(t, "the operation again", c.do(t.Context(), l, h))
 	} else if err != nil && h != nil {
 		do(t, "Flush again", h.Flush(t.Context()))
