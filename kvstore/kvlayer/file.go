@@ -95,7 +95,7 @@ func (f *file) writeAt(ctx context.Context, p []byte, off int64) (n int, err err
 	case off+int64(len(p)) > MaxFile || off > MaxFile:
 		return 0, syscall.EFBIG
 	}
-	if err := f.checkQuota(off + int64(len(p))); err != nil {
+	if err := f.checkQuota(ctx, off+int64(len(p))); err != nil {
 		return 0, err
 	}
 	for len(p) > 0 {
@@ -167,21 +167,29 @@ func (f *file) countLocked() {
 }
 
 // checkQuota returns EDQUOT if the namespace has no room for the file to grow
-// to size, so that the write fails and not the close.
-func (f *file) checkQuota(size int64) error {
-	if f.l.opt.Quota <= 0 {
+// to size, so that the write fails and not the close. What others free is seen
+// at once, what they take at the latest by the commit.
+func (f *file) checkQuota(ctx context.Context, size int64) error {
+	if f.l.opt.Quota <= 0 || f.fits(size) {
 		return nil
 	}
+	if err := f.l.fresh(ctx); err != nil {
+		return err
+	}
+	if !f.fits(size) {
+		return syscall.EDQUOT
+	}
+	return nil
+}
+
+func (f *file) fits(size int64) bool {
 	f.l.mu.Lock()
 	used := f.l.cache.head.bytes
 	f.l.mu.Unlock()
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	more := size - f.body.size
-	if more > 0 && used+f.l.grown.Load()+more > f.l.opt.Quota {
-		return syscall.EDQUOT
-	}
-	return nil
+	others := f.l.grown.Load() - f.counted
+	return size <= f.body.size || used+others+size-f.base.size <= f.l.opt.Quota
 }
 
 // spillIfFull moves the file's blocks to disk if the layer holds too many.
@@ -222,14 +230,14 @@ func (f *file) overwrite(ctx context.Context, p []byte, off int64) (int, error) 
 }
 
 // truncate sets the size.
-func (f *file) truncate(_ context.Context, size int64) error {
+func (f *file) truncate(ctx context.Context, size int64) error {
 	switch {
 	case size < 0:
 		return syscall.EINVAL
 	case size > MaxFile:
 		return syscall.EFBIG
 	}
-	if err := f.checkQuota(size); err != nil {
+	if err := f.checkQuota(ctx, size); err != nil {
 		return err
 	}
 	f.write.Lock()

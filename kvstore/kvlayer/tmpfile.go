@@ -112,7 +112,7 @@ func (f *file) allocate(ctx context.Context, off, size int64, mode uint32) error
 	}
 	keeps := mode&fallocKeepSize != 0
 	if !keeps {
-		if err := f.checkQuota(end); err != nil {
+		if err := f.checkQuota(ctx, end); err != nil {
 			return err
 		}
 	}
