@@ -276,7 +276,10 @@ func (f *FS) Readlink(cancel <-chan struct{}, in *fuse.InHeader) ([]byte, fuse.S
 	}
 	path, h, st := f.byNode(n)
 	if !st.Ok() {
-		return nil, st
+		if g, ok := f.gripped(n); ok && g.target != "" {
+			return []byte(g.target), fuse.OK
+		}
+		return nil, f.removed(n, st)
 	}
 	defer h.unlock()
 	target, err := f.layer.Readlink(request(cancel), path)

@@ -96,6 +96,7 @@ type FS struct {
 	segs   segments
 	events events
 	files  handles
+	linger lingering
 
 	// noPassthrough is set once the kernel has refused passthrough for a
 	// reason that will not go away.

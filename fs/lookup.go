@@ -34,7 +34,13 @@ func (f *FS) lookup(ctx request, d *node, name string, out *fuse.EntryOut) fuse.
 		}
 		return st
 	}
-	return f.found(d, name, &a, seg, out, seen)
+	if st := f.found(d, name, &a, seg, out, seen); !st.Ok() {
+		return st
+	}
+	if n := f.table.child(d, name); n != nil && f.linger.some.Load() {
+		f.grip(ctx, d, name, n, path)
+	}
+	return fuse.OK
 }
 
 // found answers with the file a at name in d.

@@ -12,6 +12,10 @@ import (
 	"github.com/wsfs/wsfs/overlay"
 )
 
+// privileged are the mode bits that keep a file from being passed through: a
+// passthrough write clears them, also where the writer may keep them.
+const privileged = overlay.ModeSetUID | overlay.ModeSetGID
+
 // bigFile is the size from which a file that is only read is passed through.
 // Registering a backing file costs about as much as reading this much through
 // the daemon once; smaller files are opened lazily and stay in the page cache.
@@ -35,19 +39,24 @@ func (f *FS) Open(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fu
 	ctx := request(cancel)
 	h := &handle{n: n, write: write}
 	n.enter(write)
-	var st fuse.Status
-	if write {
-		st = f.openWrite(ctx, h, in.Flags, in.Mode&fuse.OPEN_KILL_SUIDGID != 0, out)
-	} else {
-		st = f.openRead(ctx, h, out)
+	st := f.open(ctx, h, in, out)
+	if st = staleIfGone(st); st == estale && f.regrip(n) {
+		st = f.open(ctx, h, in, out)
 	}
 	if !st.Ok() {
 		f.leave(n, write)
-		// The name may mean another file by now, or could be created.
-		return staleIfGone(st)
+		return f.removed(n, st)
 	}
 	out.Fh = f.files.add(h)
 	return fuse.OK
+}
+
+// open opens h.
+func (f *FS) open(ctx request, h *handle, in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
+	if h.write {
+		return f.openWrite(ctx, h, in.Flags, in.Mode&fuse.OPEN_KILL_SUIDGID != 0, out)
+	}
+	return f.openRead(ctx, h, out)
 }
 
 // openRead opens h for reading.
@@ -178,7 +187,7 @@ func (f *FS) decide(n *node, out *fuse.OpenOut, drop bool) {
 	o := n.open.Load()
 	if o.mode == undecided {
 		o.mode = cached
-		if o.file != nil && o.file.w != nil && len(o.own) == 0 && f.passes() {
+		if o.file != nil && o.file.w != nil && len(o.own) == 0 && f.passes() && n.told.mode&privileged == 0 {
 			if id, ok := f.register(o.file); ok {
 				o.mode, o.backing = passthrough, id
 			}

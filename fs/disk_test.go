@@ -1,0 +1,78 @@
+//go:build linux
+
+package fs_test
+
+import (
+	"log/slog"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/wsfs/wsfs/kvstore/kvlayer"
+	"github.com/wsfs/wsfs/kvstore/memkv"
+	"github.com/wsfs/wsfs/overlay"
+	"github.com/wsfs/wsfs/overlay/disklayer"
+	"github.com/wsfs/wsfs/router"
+)
+
+func init() {
+	kinds = append(kinds, kind{"disk", func(t testing.TB, project ...seed) overlay.Layer {
+		tree, _ := diskTree(t, project...)
+		return tree
+	}})
+}
+
+// diskTree returns a tree on disk over a project on disk, and the project's
+// directory.
+func diskTree(t testing.TB, project ...seed) (overlay.Layer, string) {
+	t.Helper()
+	upper, host, dir := diskLayers(t, project...)
+	return overlay.New(upper, host), dir
+}
+
+// diskLayers returns an upper and a project on disk.
+func diskLayers(t testing.TB, project ...seed) (*disklayer.Upper, *disklayer.Host, string) {
+	t.Helper()
+	dir := openDir(t)
+	for _, name := range []string{"project", "upper", "work"} {
+		must(t, os.Mkdir(filepath.Join(dir, name), 0o755))
+	}
+	for _, s := range project {
+		s.write(t, filepath.Join(dir, "project"))
+	}
+	upper, err := disklayer.OpenUpper(filepath.Join(dir, "upper"), filepath.Join(dir, "work"), disklayer.Options{ID: "upper", Log: slog.Default()})
+	must(t, err)
+	t.Cleanup(func() {
+		if err := upper.Close(); err != nil {
+			t.Errorf("close of the upper: %v", err)
+		}
+	})
+	_, err = upper.Recover(t.Context(), nil)
+	must(t, err)
+	host, err := disklayer.OpenHost(filepath.Join(dir, "project"), disklayer.Options{ID: "project"})
+	must(t, err)
+	t.Cleanup(func() { host.Close() })
+	return upper, host, filepath.Join(dir, "project")
+}
+
+// routedTree returns a tree on disk with the routes of an agent in stores in
+// memory, over a project on disk.
+func routedTree(t testing.TB, project ...seed) overlay.Layer {
+	t.Helper()
+	upper, host, _ := diskLayers(t, project...)
+	table, err := router.New(router.Rules{Agent: "a"})
+	must(t, err)
+	layers := map[router.Segment]overlay.Upper{router.Local: upper}
+	for i, r := range table.Routes() {
+		if layers[r.Segment] != nil {
+			continue
+		}
+		kv, err := kvlayer.New(t.Context(), memkv.New(), "test", kvlayer.Options{Segment: string(r.Segment), Dev: uint64(1000 + i), ID: string(r.Segment)})
+		must(t, err)
+		t.Cleanup(func() { kv.Close() })
+		layers[r.Segment] = kv
+	}
+	mux, err := overlay.NewMux(table, layers)
+	must(t, err)
+	return overlay.New(mux, host)
+}
