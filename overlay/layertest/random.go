@@ -1,0 +1,177 @@
+package layertest
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/wsfs/wsfs/overlay"
+	"github.com/wsfs/wsfs/overlay/memlayer"
+)
+
+// testModel compares random operations with the model.
+func (s suite) testModel(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		u, dir := s.make(t)
+		m := newModel()
+		for range rapid.IntRange(1, 40).Draw(t, "operations") {
+			if s.Reopen != nil && rapid.IntRange(0, 9).Draw(t, "reopen") == 0 {
+				u = s.Reopen(t, dir, u)
+			} else {
+				o := drawOp(t, s.Abilities)
+				t.Logf("%v", o)
+				m.both(t, u, o)
+			}
+			m.compare(t, u)
+		}
+		check(t, u)
+	})
+}
+
+// check checks the layer l, if it can be.
+func check(t TB, l any) {
+	t.Helper()
+	if c, is := overlay.As[overlay.Checker](l); is {
+		if err := c.Check(ctx); err != nil {
+			t.Fatalf("Check: %v", err)
+		}
+	}
+}
+
+// RunOverlay tests the layer as the upper of an Overlay, and frozen as its
+// lowers.
+func RunOverlay(t *testing.T, c Config) {
+	s := suite{c}
+	t.Run("Random", func(t *testing.T) {
+		t.Parallel()
+		rapid.Check(t, s.randomOverlay)
+	})
+	s.runUnion(t)
+}
+
+// A tower is an Overlay that grows.
+type tower struct {
+	suite
+	t       TB
+	o       *overlay.Overlay
+	upper   overlay.Upper
+	dir     string           // of upper
+	lowers  []overlay.Reader // top first; the last is the project
+	project *memlayer.Layer
+}
+
+// newTower returns an Overlay of a new upper over project.
+func (s suite) newTower(t TB, project *memlayer.Layer) *tower {
+	t.Helper()
+	w := &tower{suite: s, t: t, lowers: []overlay.Reader{project}, project: project}
+	w.upper, w.dir = s.make(t)
+	w.mount()
+	return w
+}
+
+// mount makes a new Overlay of the layers.
+func (w *tower) mount() { w.o = overlay.New(w.upper, w.lowers...) }
+
+// freeze makes the upper a lower and puts an empty one on top.
+func (w *tower) freeze() {
+	w.t.Helper()
+	var frozen overlay.Reader = w.upper
+	if w.Freeze != nil {
+		frozen = w.Freeze(w.t, w.dir, w.upper)
+	}
+	w.lowers = append([]overlay.Reader{frozen}, w.lowers...)
+	w.upper, w.dir = w.make(w.t)
+	w.mount()
+}
+
+// reopen opens the upper again.
+func (w *tower) reopen() {
+	w.t.Helper()
+	if w.Reopen != nil {
+		w.upper = w.Reopen(w.t, w.dir, w.upper)
+	}
+	w.mount()
+}
+
+// linked are the abilities that operations may need under an Overlay: without
+// an index, names of one lower file become files of their own.
+func (s suite) linked() Ability {
+	if s.can(Index | Links) {
+		return s.Abilities
+	}
+	return s.Abilities &^ Links
+}
+
+// randomOverlay is one random run.
+func (s suite) randomOverlay(t *rapid.T) {
+	project := memlayer.New(memlayer.Options{Source: overlay.Host})
+	m := newModel()
+	for range rapid.IntRange(0, 25).Draw(t, "project") {
+		o := drawOp(t, s.linked())
+		t.Logf("project: %v", o)
+		m.both(t, project, o)
+	}
+	m.share()
+	before := fingerprint(t, project)
+	w := s.newTower(t, project)
+	m.compare(t, w.o)
+	for range rapid.IntRange(1, 30).Draw(t, "operations") {
+		s.step(t, w, m)
+		m.compare(t, w.o)
+	}
+	if err := overlay.Check(ctx, w.o); err != nil {
+		t.Fatalf("Check: %v", err)
+	}
+	if after := fingerprint(t, project); after != before {
+		t.Fatalf("the project is\n%s\nwas\n%s", after, before)
+	}
+}
+
+// step does something random to w and m.
+func (s suite) step(t *rapid.T, w *tower, m *model) {
+	switch rapid.IntRange(0, 11).Draw(t, "step") {
+	case 0:
+		t.Logf("freeze")
+		w.freeze()
+		m.share()
+	case 1:
+		t.Logf("reopen")
+		w.reopen()
+	default:
+		o := drawOp(t, s.linked())
+		t.Logf("%v", o)
+		var may []syscall.Errno
+		if !s.can(Redirects) && o.kind == opRename {
+			may = append(may, syscall.EXDEV)
+		}
+		m.both(t, w.o, o, may...)
+	}
+}
+
+// fingerprint describes everything about the tree of l.
+func fingerprint(t TB, l overlay.Reader) string {
+	t.Helper()
+	var all []string
+	var walk func(overlay.Name)
+	walk = func(dir overlay.Name) {
+		for _, base := range list(t, l, dir) {
+			name := dir.Join(base)
+			a := lstat(t, l, name)
+			data := ""
+			if a.IsRegular() {
+				data = read(t, l, name)
+			}
+			all = append(all, fmt.Sprintf("%s %+v %q", name, a, data))
+			if a.IsDir() {
+				walk(name)
+			}
+		}
+	}
+	walk(overlay.Root)
+	slices.Sort(all)
+	return strings.Join(all, "\n")
+}
