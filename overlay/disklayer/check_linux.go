@@ -93,12 +93,12 @@ func (c *checker) copyMark(v *visit) error {
 func (c *checker) index() error {
 	for ino := range c.u.links.known {
 		entry := indexEntry(ino)
-		st, err := lstat(c.u.index, entry)
+		st, err := lstat(c.u.links.fd, entry)
 		if err != nil {
 			return err
 		}
 		c.inos[st.Ino] = true
-		o, err := c.u.marks.origin(c.u.index, entry, st.Ino)
+		o, err := c.u.marks.origin(c.u.links.fd, entry, st.Ino)
 		if err != nil {
 			return err
 		}

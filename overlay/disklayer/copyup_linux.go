@@ -2,25 +2,45 @@ package disklayer
 
 import (
 	"context"
-	"errors"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/wsfs/wsfs/overlay"
 )
 
-// CopyUp implements overlay.Upper. The times of the parent stay as they are.
+// CopyUp implements overlay.Upper.
 func (u *Upper) CopyUp(ctx context.Context, name overlay.Name, c overlay.Copy) error {
-	if err := u.copyUp(ctx, name, c); err != nil {
-		if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
-			err = unix.EINTR
-		}
+	if err := u.vacant(name, c.Replace); err != nil {
 		return fail("copyup", name, err)
 	}
-	return nil
+	w := &workFile{u: u, name: workName(), typ: c.Attr.Type(), fd: -1}
+	defer w.close()
+	if err := w.fill(ctx, c); err != nil {
+		w.discard()
+		return fail("copyup", name, err)
+	}
+	placed := false
+	put := func() error {
+		if err := u.publish(w, name, c); err != nil {
+			return fail("copyup", name, err)
+		}
+		placed = true
+		return nil
+	}
+	install := c.Install
+	if install == nil {
+		install = func(put func() error) error { return put() }
+	}
+	err := install(put)
+	if !placed {
+		w.discard()
+	}
+	return err
 }
 
-func (u *Upper) copyUp(ctx context.Context, name overlay.Name, c overlay.Copy) error {
+// vacant returns EEXIST if there is something at name that a copy may not
+// replace, before it is made in vain.
+func (u *Upper) vacant(name overlay.Name, replace bool) error {
 	if name == overlay.Root {
 		return unix.EEXIST
 	}
@@ -29,32 +49,38 @@ func (u *Upper) copyUp(ctx context.Context, name overlay.Name, c overlay.Copy) e
 		return err
 	}
 	defer u.cache.put(d)
-	if err := u.vacant(d, base); err != nil {
-		return err
-	}
-	w := &workFile{u: u, name: workName(), typ: c.Attr.Type(), fd: -1}
-	defer w.close()
-	if err := w.fill(ctx, c); err != nil {
-		w.discard()
-		return err
-	}
-	if err := u.publish(w, d, name, base, c); err != nil {
-		w.discard()
-		return err
-	}
-	return nil
+	_, err = u.slot(d, base, replace)
+	return err
 }
 
-// vacant returns EEXIST if there is a file at base in d.
-func (u *Upper) vacant(d *dir, base string) error {
-	_, err := u.stat(d, base)
+// A slot is what is at a name that a copy gets.
+type slot struct {
+	st   unix.Stat_t
+	held bool // there is a file of the layer, which is st
+	gone bool // there is a whiteout
+}
+
+// slot returns what is at base in d, or EEXIST if it may not be replaced.
+func (u *Upper) slot(d *dir, base string, replace bool) (s slot, err error) {
+	s.st, err = lstat(d.fd, base)
 	switch {
-	case err == nil:
-		return unix.EEXIST
 	case is(err, unix.ENOENT):
-		return nil
+		s.gone, err = u.isGone(d, base)
+		if err != nil {
+			return s, err
+		}
+	case err != nil:
+		return s, err
+	case isWhiteout(&s.st):
+		s.gone = true
+	default:
+		s.held = true
 	}
-	return err
+	isDir := s.held && s.st.Mode&unix.S_IFMT == unix.S_IFDIR
+	if isDir || ((s.held || s.gone) && !replace) {
+		return s, unix.EEXIST
+	}
+	return s, nil
 }
 
 // A workFile is a copy of a lower file that has no name in the layer yet.
@@ -109,7 +135,21 @@ func (w *workFile) fill(ctx context.Context, c overlay.Copy) error {
 	if err := w.setMarks(c, sparse); err != nil {
 		return err
 	}
-	return w.setModeAndTimes(c)
+	if err := w.setModeAndTimes(c); err != nil || !c.Durable {
+		return err
+	}
+	return w.sync()
+}
+
+// sync makes w durable.
+func (w *workFile) sync() error {
+	if err := w.u.step("fsync copy"); err != nil {
+		return err
+	}
+	if w.fd >= 0 {
+		return again(func() error { return unix.Fsync(w.fd) })
+	}
+	return again(func() error { return unix.Syncfs(w.u.root) })
 }
 
 // make makes w without content or attributes.
@@ -166,7 +206,7 @@ func (w *workFile) mayKeepOwner(err error) bool {
 // as a pending copy.
 func (w *workFile) setMarks(c overlay.Copy, sparse bool) error {
 	w.origin = origin{ino: c.Origin}
-	if w.typ != unix.S_IFDIR && c.Attr.Nlink > 1 {
+	if w.typ != unix.S_IFDIR && c.Attr.Nlink > 1 && c.Origin != 0 {
 		// One name is copied, and the index has a link.
 		w.origin.indexed, w.origin.links = true, int32(c.Attr.Nlink)-2
 	}
@@ -175,7 +215,7 @@ func (w *workFile) setMarks(c overlay.Copy, sparse bool) error {
 			return err
 		}
 	}
-	if w.fd < 0 {
+	if w.fd < 0 || c.Durable {
 		return nil
 	}
 	st, err := fstat(w.fd)
@@ -184,13 +224,13 @@ func (w *workFile) setMarks(c overlay.Copy, sparse bool) error {
 	}
 	if w.u.marks.user && c.Attr.Mode&0o600 != 0o600 {
 		// The mark could not be taken away again: its owner may not write the file.
-		return again(func() error { return unix.Fsync(w.fd) })
+		return w.sync()
 	}
 	note := copyNote{Layer: c.Layer, Name: string(c.Name), Size: st.Size, Sparse: sparse,
 		OriginSize: c.Attr.Size, Mtime: c.Attr.Mtime.UnixNano(), Ctime: c.Attr.Ctime.UnixNano()}
 	err = w.u.marks.set(w.u.work, w.name, markCopy, note.bytes())
 	if is(err, unix.ENOSPC, unix.E2BIG) { // a name that no attribute holds
-		return again(func() error { return unix.Fsync(w.fd) })
+		return w.sync()
 	}
 	w.pending = err == nil
 	return err
@@ -221,27 +261,23 @@ func (w *workFile) setModeAndTimes(c overlay.Copy) error {
 	return setTimes(w.u.work, w.name, &[2]unix.Timespec{atime, mtime})
 }
 
-// publish gives w the name name, base in d.
-func (u *Upper) publish(w *workFile, d *dir, name overlay.Name, base string, c overlay.Copy) error {
-	defer u.lock(name.Dir()).Unlock()
-	if err := u.vacant(d, base); err != nil {
+// publish gives w the name name.
+func (u *Upper) publish(w *workFile, name overlay.Name, c overlay.Copy) error {
+	d, base, err := u.parent(name)
+	if err != nil {
 		return err
 	}
-	if c.Origin != 0 {
-		if err := u.setImpure(d); err != nil {
-			return err
-		}
+	defer u.cache.put(d)
+	defer u.lock(name.Dir()).Unlock()
+	old, err := u.slot(d, base, c.Replace)
+	if err != nil {
+		return err
 	}
-	if w.origin.indexed && c.Origin != 0 {
-		if err := u.links.add(u, w.origin.ino, u.work, w.name); err != nil {
-			return err
-		}
+	if err := w.enter(d, name); err != nil {
+		return err
 	}
-	if w.pending {
-		u.pending.add(w.ino, name, w.origin)
-	}
-	if err := u.place(u.work, w.name, d, base, w.typ); err != nil {
-		if w.origin.indexed && c.Origin != 0 {
+	if err := w.put(d, name, base, old); err != nil {
+		if w.origin.indexed {
 			u.links.drop(u, w.origin.ino) // else Recover finds it without a name
 		}
 		return err
@@ -249,47 +285,95 @@ func (u *Upper) publish(w *workFile, d *dir, name overlay.Name, base string, c o
 	if w.origin.indexed {
 		u.names.add(w.ino, name)
 	}
+	if !c.Durable {
+		return nil
+	}
+	return u.syncDir(d)
+}
+
+// enter prepares the directory d and the tables for w, which gets the name name.
+func (w *workFile) enter(d *dir, name overlay.Name) error {
+	if w.origin.ino != 0 {
+		if err := w.u.setImpure(d); err != nil {
+			return err
+		}
+	}
+	if w.origin.indexed {
+		if err := w.u.links.add(w.u, w.origin.ino, w.u.work, w.name); err != nil {
+			return err
+		}
+	}
+	if w.pending {
+		w.u.pending.add(w.ino, name, w.origin)
+	}
 	return nil
 }
 
-// place moves tmp, a file of type typ in the directory at, to base in d, where
-// nothing or a whiteout is. d's times stay. Preconditions: d's lock is held.
-func (u *Upper) place(at int, tmp string, d *dir, base string, typ uint32) error {
+// put moves w to name, base in d, where old is. Preconditions: d's lock is held.
+func (w *workFile) put(d *dir, name overlay.Name, base string, old slot) error {
+	u := w.u
+	switch {
+	case old.gone:
+		if w.typ == unix.S_IFDIR {
+			if err := u.marks.set(u.work, w.name, markOpaque, []byte("y")); err != nil {
+				return err
+			}
+		}
+		return u.replaceWhiteout(u.work, w.name, d, base, w.typ)
+	case !old.held:
+		return u.place(u.work, w.name, d, base)
+	case w.typ == unix.S_IFDIR:
+		return unix.EEXIST
+	}
+	o, err := u.lastOf(d, base, &old.st)
+	if err != nil {
+		return err
+	}
+	if err := u.step("rename copy over file"); err != nil {
+		return err
+	}
+	if err := unix.Renameat(u.work, w.name, d.fd, base); err != nil {
+		return err
+	}
+	return u.lost(name, &old.st, o)
+}
+
+// syncDir makes the names in d durable.
+func (u *Upper) syncDir(d *dir) error {
+	if err := u.step("fsync directory"); err != nil {
+		return err
+	}
+	fd, err := u.tree.open(d.fd, ".", unix.O_RDONLY|unix.O_DIRECTORY)
+	if is(err, unix.EACCES) { // one that its owner may not list
+		return again(func() error { return unix.Syncfs(u.root) })
+	}
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	return again(func() error { return unix.Fsync(fd) })
+}
+
+// place moves tmp of the directory at to base in d, where nothing is. d's times
+// stay. Preconditions: d's lock is held.
+func (u *Upper) place(at int, tmp string, d *dir, base string) error {
 	before, err := fstat(d.fd)
 	if err != nil {
 		return err
-	}
-	err = u.placeNow(at, tmp, d, base, typ)
-	if err != nil {
-		return err
-	}
-	times := [2]unix.Timespec{{Nsec: unix.UTIME_OMIT}, before.Mtim}
-	if err := u.step("utimes parent"); err != nil {
-		return nil // the file is in place; the parent's time is all that is lost
-	}
-	setTimes(d.fd, ".", &times)
-	return nil
-}
-
-// placeNow is place without regard to times.
-func (u *Upper) placeNow(at int, tmp string, d *dir, base string, typ uint32) error {
-	st, err := lstat(d.fd, base)
-	if err == nil && isWhiteout(&st) {
-		return u.replaceWhiteout(at, tmp, d, base, typ)
-	}
-	gone, err := u.isGone(d, base)
-	if err != nil {
-		return err
-	}
-	if gone {
-		return u.replaceWhiteout(at, tmp, d, base, typ)
 	}
 	if err := u.step("rename copy"); err != nil {
 		return err
 	}
 	err = unix.Renameat2(at, tmp, d.fd, base, unix.RENAME_NOREPLACE)
 	if is(err, unix.EINVAL) { // a file system without the flag; d's lock keeps the name free
-		return unix.Renameat(at, tmp, d.fd, base)
+		err = unix.Renameat(at, tmp, d.fd, base)
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	// The file is in place: the parent's time is all that can be lost now.
+	if u.step("utimes parent") == nil {
+		setTimes(d.fd, ".", &[2]unix.Timespec{{Nsec: unix.UTIME_OMIT}, before.Mtim})
+	}
+	return nil
 }

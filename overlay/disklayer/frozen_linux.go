@@ -2,6 +2,7 @@ package disklayer
 
 import (
 	"context"
+	"sync"
 
 	"golang.org/x/sys/unix"
 
@@ -9,17 +10,36 @@ import (
 )
 
 // A marked is a tree that holds marks.
-type marked struct{ *tree }
+type marked struct {
+	*tree
+	links *links // immutable
+}
+
+// close releases what has been opened.
+func (m marked) close() {
+	if m.links != nil {
+		m.links.close()
+	}
+	if m.marks != nil {
+		m.marks.extra.close()
+	}
+	m.tree.close()
+}
 
 // A Frozen is a directory that once was an Upper and does not change any more.
-type Frozen struct{ marked }
+type Frozen struct {
+	marked
+	closing sync.Once
+}
 
 var (
-	_ overlay.Reader     = (*Frozen)(nil)
-	_ overlay.Whiteouter = (*Frozen)(nil)
-	_ overlay.Xattrer    = (*Frozen)(nil)
-	_ overlay.Identified = (*Frozen)(nil)
-	_ overlay.Statfser   = (*Frozen)(nil)
+	_ overlay.Reader      = (*Frozen)(nil)
+	_ overlay.Whiteouter  = (*Frozen)(nil)
+	_ overlay.Marker      = (*Frozen)(nil)
+	_ overlay.Xattrer     = (*Frozen)(nil)
+	_ overlay.Identified  = (*Frozen)(nil)
+	_ overlay.IndexOpener = (*Frozen)(nil)
+	_ overlay.Statfser    = (*Frozen)(nil)
 )
 
 // OpenFrozen opens the layer that an Upper left at dir. Nothing may change it
@@ -36,11 +56,20 @@ func OpenFrozen(dir string, o Options) (*Frozen, error) {
 		return nil, describe("read the marks of", dir, err)
 	}
 	t.marks = newMarkSet(formatOf(t.root, o.Format), extra, nil)
-	return &Frozen{marked{t}}, nil
+	links, err := openLinks(o.Meta + "/" + indexName)
+	if err != nil {
+		t.close()
+		return nil, describe("read the index of", dir, err)
+	}
+	return &Frozen{marked: marked{t, links}}, nil
 }
 
-// Close releases the layer. Handles that are open stay good.
-func (f *Frozen) Close() error { return f.close() }
+// Close releases the layer. Handles that are open stay good. Further calls do
+// nothing.
+func (f *Frozen) Close() error {
+	f.closing.Do(f.close)
+	return nil
+}
 
 // formatOf returns the format that the layer at the directory root has; for a
 // layer without a mark what the process could write.
@@ -79,35 +108,60 @@ func (t marked) Absence(_ context.Context, name overlay.Name) (overlay.Absence, 
 	return a, nil
 }
 
-func (t *tree) absence(name overlay.Name) (a overlay.Absence, err error) {
-	d, base, err := t.parent(name)
-	if is(err, unix.ENOENT, unix.ENOTDIR) {
-		return a, nil
-	}
+// LstatMarks implements overlay.Marker.
+func (t marked) LstatMarks(_ context.Context, name overlay.Name) (overlay.Attr, overlay.Absence, error) {
+	a, abs, err := t.lstatMarks(name)
 	if err != nil {
-		return a, err
+		return overlay.Attr{}, abs, fail("lstat", name, err)
+	}
+	return a, abs, nil
+}
+
+func (t *tree) lstatMarks(name overlay.Name) (a overlay.Attr, abs overlay.Absence, err error) {
+	d, base, err := t.parent(name)
+	if err != nil {
+		return a, abs, err
 	}
 	defer t.cache.put(d)
 	st, err := lstat(d.fd, base)
-	switch {
-	case is(err, unix.ENOENT):
-		a.Gone, err = t.isGone(d, base)
-		return a, err
-	case err != nil:
-		return a, err
-	case isWhiteout(&st):
-		a.Gone = true
-		return a, nil
-	case st.Mode&unix.S_IFMT != unix.S_IFDIR:
-		return a, nil
+	if err == nil && isWhiteout(&st) {
+		err = unix.ENOENT
+		abs.Gone = true
+	} else if is(err, unix.ENOENT) {
+		gone, gerr := t.isGone(d, base)
+		if gerr != nil {
+			err = gerr
+		}
+		abs.Gone = gone
 	}
+	if err != nil {
+		return a, abs, err
+	}
+	if a, err = t.attr(d, base, &st); err != nil || !a.IsDir() {
+		return a, abs, err
+	}
+	abs, err = t.dirMarks(d, base, name)
+	return a, abs, err
+}
+
+// dirMarks returns the marks of the directory name, base in d.
+func (t *tree) dirMarks(d *dir, base string, name overlay.Name) (abs overlay.Absence, err error) {
 	opaque, err := t.marks.get(d.fd, base, markOpaque)
 	if err != nil {
-		return a, err
+		return abs, err
 	}
-	a.Opaque = string(opaque) == "y"
-	a.Redirect, err = t.redirect(d.fd, base, name)
-	return a, err
+	abs.Opaque = string(opaque) == "y"
+	abs.Redirect, err = t.redirect(d.fd, base, name)
+	return abs, err
+}
+
+// absence returns what the layer says of name, which need not exist.
+func (t *tree) absence(name overlay.Name) (overlay.Absence, error) {
+	_, abs, err := t.lstatMarks(name)
+	if is(err, unix.ENOENT, unix.ENOTDIR) {
+		err = nil
+	}
+	return abs, err
 }
 
 // isGone reports whether the mark file whites out base in d, which is not there.

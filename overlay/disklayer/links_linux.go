@@ -13,6 +13,8 @@ import (
 // links is the index of copies of lower files with several names: for each a
 // link, named by its origin, in a directory beside the layer.
 type links struct {
+	fd int // of the directory, -1 if there is none; immutable
+
 	mu sync.Mutex
 	// known holds the origins that have a link. Protected by mu.
 	known map[uint64]bool
@@ -21,24 +23,35 @@ type links struct {
 // indexEntry returns the name of ino's link in the index.
 func indexEntry(ino uint64) string { return strconv.FormatUint(ino, 16) }
 
-// loadLinks reads the index in the directory fd.
-func loadLinks(fd int) (*links, error) {
-	dir, err := openat(fd, ".", unix.O_RDONLY|unix.O_DIRECTORY)
+// openLinks reads the index in the directory path. If there is none, it is
+// empty.
+func openLinks(path string) (*links, error) {
+	l := &links{fd: -1, known: make(map[uint64]bool)}
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if is(err, unix.ENOENT) {
+		return l, nil
+	}
 	if err != nil {
 		return nil, err
 	}
-	defer unix.Close(dir)
-	entries, err := readEntries(dir, 0)
+	l.fd = fd
+	entries, err := readEntries(fd, 0)
 	if err != nil {
+		unix.Close(fd)
 		return nil, err
 	}
-	l := &links{known: make(map[uint64]bool)}
 	for _, e := range entries {
 		if ino, err := strconv.ParseUint(e.Name, 16, 64); err == nil {
 			l.known[ino] = true
 		}
 	}
 	return l, nil
+}
+
+func (l *links) close() {
+	if l.fd >= 0 {
+		unix.Close(l.fd)
+	}
 }
 
 func (l *links) has(ino uint64) bool {
@@ -54,7 +67,7 @@ func (l *links) add(u *Upper, ino uint64, at int, tmp string) error {
 	if err := u.step("link into index"); err != nil {
 		return err
 	}
-	if err := unix.Linkat(at, tmp, u.index, indexEntry(ino), 0); err != nil {
+	if err := unix.Linkat(at, tmp, l.fd, indexEntry(ino), 0); err != nil {
 		return err
 	}
 	l.known[ino] = true
@@ -68,15 +81,31 @@ func (l *links) drop(u *Upper, ino uint64) error {
 	if err := u.step("unlink from index"); err != nil {
 		return err
 	}
-	if err := unix.Unlinkat(u.index, indexEntry(ino), 0); err != nil && !is(err, unix.ENOENT) {
+	if err := unix.Unlinkat(l.fd, indexEntry(ino), 0); err != nil && !is(err, unix.ENOENT) {
 		return err
 	}
 	delete(l.known, ino)
 	return nil
 }
 
-// Indexed implements overlay.Indexer.
-func (u *Upper) Indexed(ino uint64) bool { return u.links.has(ino) }
+// Indexed implements overlay.Indexer and overlay.IndexOpener.
+func (m marked) Indexed(ino uint64) bool { return m.links.has(ino) }
+
+// OpenIndexed implements overlay.IndexOpener.
+func (m marked) OpenIndexed(_ context.Context, ino uint64) (overlay.Handle, error) {
+	if !m.links.has(ino) {
+		return nil, fail("open", overlay.Root, unix.ENOENT)
+	}
+	index := &dir{fd: m.links.fd}
+	if _, err := m.regular(index, indexEntry(ino)); err != nil {
+		return nil, fail("open", overlay.Root, err)
+	}
+	fd, err := m.openFile(index, indexEntry(ino), unix.O_RDONLY)
+	if err != nil {
+		return nil, fail("open", overlay.Root, err)
+	}
+	return &reader{t: m.tree, fd: fd, marked: true}, nil
+}
 
 // LinkIndexed implements overlay.Indexer. The times of the parent stay as they
 // are.
@@ -91,11 +120,11 @@ func (u *Upper) linkIndexed(ino uint64, name overlay.Name) error {
 	if !u.links.has(ino) {
 		return unix.ENOENT
 	}
-	st, err := lstat(u.index, indexEntry(ino))
+	st, err := lstat(u.links.fd, indexEntry(ino))
 	if err != nil {
 		return err
 	}
-	index := &dir{fd: u.index}
+	index := &dir{fd: u.links.fd}
 	if err := u.settle(index, indexEntry(ino), st.Ino); err != nil {
 		return err
 	}
@@ -105,7 +134,7 @@ func (u *Upper) linkIndexed(ino uint64, name overlay.Name) error {
 	}
 	defer u.cache.put(d)
 	defer u.lock(name.Dir()).Unlock()
-	if err := u.vacant(d, base); err != nil {
+	if _, err := u.slot(d, base, false); err != nil {
 		return err
 	}
 	if err := u.setImpure(d); err != nil {
@@ -115,10 +144,10 @@ func (u *Upper) linkIndexed(ino uint64, name overlay.Name) error {
 	if err := u.step("link copy"); err != nil {
 		return err
 	}
-	if err := unix.Linkat(u.index, indexEntry(ino), u.work, tmp, 0); err != nil {
+	if err := unix.Linkat(u.links.fd, indexEntry(ino), u.work, tmp, 0); err != nil {
 		return err
 	}
-	if err := u.place(u.work, tmp, d, base, st.Mode&unix.S_IFMT); err != nil {
+	if err := u.place(u.work, tmp, d, base); err != nil {
 		u.discard(u.work, tmp)
 		return err
 	}
@@ -141,11 +170,11 @@ func (u *Upper) dropIndexed(ino uint64) error {
 	if err := u.addLinks(ino, -1); err != nil {
 		return err
 	}
-	st, err := lstat(u.index, indexEntry(ino))
+	st, err := lstat(u.links.fd, indexEntry(ino))
 	if err != nil {
 		return err
 	}
-	o, err := u.marks.origin(u.index, indexEntry(ino), st.Ino)
+	o, err := u.marks.origin(u.links.fd, indexEntry(ino), st.Ino)
 	if err != nil {
 		return err
 	}
@@ -164,16 +193,16 @@ func (u *Upper) addLinks(ino uint64, n int32) error {
 	u.links.mu.Lock()
 	defer u.links.mu.Unlock()
 	entry := indexEntry(ino)
-	st, err := lstat(u.index, entry)
+	st, err := lstat(u.links.fd, entry)
 	if err != nil {
 		return err
 	}
-	o, err := u.marks.origin(u.index, entry, st.Ino)
+	o, err := u.marks.origin(u.links.fd, entry, st.Ino)
 	if err != nil {
 		return err
 	}
 	o.ino, o.indexed, o.links = ino, true, o.links+n
-	return u.marks.set(u.index, entry, markOrigin, o.bytes())
+	return u.marks.set(u.links.fd, entry, markOrigin, o.bytes())
 }
 
 // Link implements overlay.Linker. A whiteout at newname is replaced.

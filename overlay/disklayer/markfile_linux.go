@@ -3,7 +3,6 @@ package disklayer
 import (
 	"bytes"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -12,8 +11,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-
-	"golang.org/x/sys/unix"
 )
 
 // A markFile holds the marks of a layer that its file system refuses to hold.
@@ -166,14 +163,6 @@ func (f *markFile) linesLocked() []byte {
 		}
 	}
 	return b.Bytes()
-}
-
-// errnoOf returns the errno inside err, which came from package os.
-func errnoOf(err error) error {
-	if errno, ok := errors.AsType[unix.Errno](err); ok {
-		return errno
-	}
-	return unix.EIO
 }
 
 // empty reports whether f holds nothing.

@@ -216,7 +216,7 @@ func (p *pending) unmark(c *pendingCopy) error {
 		return err
 	}
 	if c.origin.indexed {
-		return removeMarkOf(p.u, p.u.index, indexEntry(c.origin.ino), c.ino)
+		return removeMarkOf(p.u, p.u.links.fd, indexEntry(c.origin.ino), c.ino)
 	}
 	p.mu.Lock()
 	name := c.name

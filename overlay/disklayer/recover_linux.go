@@ -67,7 +67,7 @@ func (u *Upper) sweepOne(name string) error {
 		return err
 	}
 	if o.indexed && st.Nlink == 2 && u.links.has(o.ino) {
-		in, err := lstat(u.index, indexEntry(o.ino))
+		in, err := lstat(u.links.fd, indexEntry(o.ino))
 		if err != nil {
 			return err
 		}
@@ -160,12 +160,12 @@ func (r *recovery) finish() error {
 // it is left.
 func (r *recovery) checkIndexed(ino uint64) error {
 	entry := indexEntry(ino)
-	st, err := lstat(r.u.index, entry)
+	st, err := lstat(r.u.links.fd, entry)
 	if err != nil {
 		return err
 	}
 	r.seen[st.Ino] = true
-	o, err := r.u.marks.origin(r.u.index, entry, st.Ino)
+	o, err := r.u.marks.origin(r.u.links.fd, entry, st.Ino)
 	if err != nil {
 		return err
 	}
@@ -175,7 +175,7 @@ func (r *recovery) checkIndexed(ino uint64) error {
 	if st.Mode&unix.S_IFMT != unix.S_IFREG {
 		return nil
 	}
-	_, err = r.repair(r.u.index, entry, &st) // reported under its names
+	_, err = r.repair(r.u.links.fd, entry, &st) // reported under its names
 	return err
 }
 

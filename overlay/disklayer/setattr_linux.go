@@ -116,8 +116,8 @@ func (u *Upper) changeOpen(d *dir, base string, set overlay.SetAttr) error {
 // change makes the changes of set to the file to, which is st. After an error
 // owner and permissions are as they were.
 func (u *Upper) change(to target, st *unix.Stat_t, set overlay.SetAttr) error {
-	if set.Valid&overlay.SetMode != 0 && st.Mode&unix.S_IFMT == unix.S_IFLNK {
-		return unix.EOPNOTSUPP
+	if st.Mode&unix.S_IFMT == unix.S_IFLNK {
+		set.Valid &^= overlay.SetMode // a link's permissions do not count and never change
 	}
 	err := u.changeAccess(to, st, set)
 	if err == nil {

@@ -1,6 +1,7 @@
 package disklayer
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"sync/atomic"
@@ -22,13 +23,21 @@ func (s seam) at(step string) error {
 	return s(step)
 }
 
-// fail returns the error of op on name for what a system call returned. What
-// is no errno is a fault of the layer: EIO.
+// fail returns the error of op on name for what a system call returned.
 func fail(op string, name overlay.Name, err error) error {
+	return overlay.PathError(op, name, errnoOf(err))
+}
+
+// errnoOf returns the errno inside err: EINTR if a context ended, EIO where
+// there is none, which is a fault of the layer or of what it read from.
+func errnoOf(err error) unix.Errno {
 	if errno, ok := errors.AsType[unix.Errno](err); ok {
-		return overlay.PathError(op, name, errno)
+		return errno
 	}
-	return overlay.PathError(op, name, unix.EIO)
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return unix.EINTR
+	}
+	return unix.EIO
 }
 
 func is(err error, errnos ...unix.Errno) bool {

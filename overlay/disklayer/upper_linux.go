@@ -27,9 +27,8 @@ const (
 type Upper struct {
 	marked
 
-	work  int // where files are made before they get their name; immutable
-	index int // links to copies of lower files with several names; immutable
-	meta  int // immutable
+	work int // where files are made before they get their name; immutable
+	meta int // immutable
 
 	uid, gid uint32 // owner of what the process makes; immutable
 	// gone: whiteouts go to the mark file, since the file system refuses
@@ -44,11 +43,11 @@ type Upper struct {
 	locks [256]sync.Mutex
 
 	pending *pending
-	links   *links
 	names   *nameTable
 
-	whiteMu sync.Mutex // one at a time makes a new whiteout to link to
-	noClone atomic.Bool
+	whiteMu sync.Mutex  // one at a time makes a new whiteout to link to
+	noClone atomic.Bool // the file system knows no FICLONE
+	closing sync.Once
 }
 
 var (
@@ -63,6 +62,8 @@ var (
 	_ overlay.Recoverer   = (*Upper)(nil)
 	_ overlay.Syncer      = (*Upper)(nil)
 	_ overlay.Indexer     = (*Upper)(nil)
+	_ overlay.IndexOpener = (*Upper)(nil)
+	_ overlay.Marker      = (*Upper)(nil)
 	_ overlay.Checker     = (*Upper)(nil)
 
 	_ overlay.Filer      = (*writer)(nil)
@@ -84,7 +85,7 @@ func OpenUpper(dir, work string, o Options) (*Upper, error) {
 	if err != nil {
 		return nil, err
 	}
-	u := &Upper{marked: marked{t}, work: -1, index: -1, meta: -1, uid: uint32(os.Geteuid()), gid: uint32(os.Getegid())}
+	u := &Upper{marked: marked{tree: t}, work: -1, meta: -1, uid: uint32(os.Geteuid()), gid: uint32(os.Getegid())}
 	if err := u.open(dir, work); err != nil {
 		u.release()
 		return nil, err
@@ -120,13 +121,15 @@ func makeDirs(dir, work, meta string) (fresh bool, err error) {
 func (u *Upper) open(dir, work string) (err error) {
 	const flags = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_CLOEXEC
 	for path, fd := range map[string]*int{
-		work + "/" + newName:         &u.work,
-		u.opt.Meta:                   &u.meta,
-		u.opt.Meta + "/" + indexName: &u.index,
+		work + "/" + newName: &u.work,
+		u.opt.Meta:           &u.meta,
 	} {
 		if *fd, err = unix.Open(path, flags, 0); err != nil {
 			return &os.PathError{Op: "open", Path: path, Err: err}
 		}
+	}
+	if u.links, err = openLinks(u.opt.Meta + "/" + indexName); err != nil {
+		return describe("read the index of", dir, err)
 	}
 	if err := u.sameFileSystem(work); err != nil {
 		return err
@@ -146,9 +149,6 @@ func (u *Upper) open(dir, work string) (err error) {
 		return describe("make a whiteout in", work, err)
 	}
 	u.pending = newPending(u)
-	if u.links, err = loadLinks(u.index); err != nil {
-		return describe("read the index of", dir, err)
-	}
 	return u.takeClean()
 }
 
@@ -158,7 +158,7 @@ func (u *Upper) sameFileSystem(work string) error {
 	if err != nil {
 		return describe("stat", "the layer", err)
 	}
-	for _, fd := range []int{u.work, u.index} {
+	for _, fd := range []int{u.work, u.links.fd} {
 		st, err := fstat(fd)
 		if err != nil {
 			return describe("stat", work, err)
@@ -183,28 +183,28 @@ func plainDir(fd int) error {
 }
 
 // Close makes all durable, notes that the layer was left clean and releases it.
-// No call may be under way; handles that are open stay good.
-func (u *Upper) Close() error {
-	u.pending.stop()
-	err := u.DrainMarks(context.Background())
-	if err == nil && u.sound.Load() {
-		err = u.leaveClean()
-	}
-	u.release()
+// No call may be under way; handles that are open stay good. Further calls do
+// nothing.
+func (u *Upper) Close() (err error) {
+	u.closing.Do(func() {
+		u.pending.stop()
+		err = u.DrainMarks(context.Background())
+		if err == nil && u.sound.Load() {
+			err = u.leaveClean()
+		}
+		u.release()
+	})
 	return err
 }
 
 // release closes u's descriptors.
 func (u *Upper) release() {
-	for _, fd := range []int{u.work, u.index, u.meta} {
+	for _, fd := range []int{u.work, u.meta} {
 		if fd >= 0 {
 			unix.Close(fd)
 		}
 	}
-	if u.marks != nil {
-		u.marks.extra.close()
-	}
-	u.tree.close()
+	u.marked.close()
 }
 
 // step is called before each system call that changes something on disk.

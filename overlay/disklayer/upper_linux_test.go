@@ -320,7 +320,12 @@ func TestCopyUpAndRemount(t *testing.T) {
 	c := overlay.Copy{Attr: a, From: h, Origin: 4711, Layer: "lower", Name: "f",
 		Xattrs: []overlay.Xattr{{Name: "user.x", Value: []byte("y")}, {Name: "trusted.overlay.opaque", Value: []byte("y")}}}
 	must(t, "CopyUp", u.CopyUp(ctx, "d/f", c))
+	if after, err := u.Lstat(ctx, "d"); err != nil || !after.Mtime.Equal(before.Mtime) {
+		t.Errorf("CopyUp changed the parent's mtime from %v to %v", before.Mtime, after.Mtime)
+	}
 	want(t, "CopyUp again", u.CopyUp(ctx, "d/f", c), syscall.EEXIST)
+	want(t, "CopyUp over a whiteout", u.CopyUp(ctx, "d/w", c), syscall.EEXIST)
+	c.Replace = true
 	must(t, "CopyUp over a whiteout", u.CopyUp(ctx, "d/w", c))
 	check := func(when string) {
 		t.Helper()
@@ -337,9 +342,6 @@ func TestCopyUpAndRemount(t *testing.T) {
 		}
 	}
 	check("after CopyUp")
-	if after, err := u.Lstat(ctx, "d"); err != nil || !after.Mtime.Equal(before.Mtime) {
-		t.Errorf("CopyUp changed the parent's mtime from %v to %v", before.Mtime, after.Mtime)
-	}
 	must(t, "Check", u.Check(ctx))
 	must(t, "DrainMarks", u.DrainMarks(ctx))
 	if v, err := u.marks.get(u.root, "d/f", markCopy); err != nil || v != nil {
@@ -386,6 +388,12 @@ func TestHardLinksOfLowerFiles(t *testing.T) {
 		t.Fatal("the copy is not indexed")
 	}
 	must(t, "LinkIndexed", u.LinkIndexed(ctx, a.Ino, "b"))
+	x, err := u.OpenIndexed(ctx, a.Ino)
+	must(t, "OpenIndexed", err)
+	if got, err := x.Stat(ctx); err != nil || got.Nlink != 3 || got.Origin != a.Ino {
+		t.Errorf("Stat of the copy in the index: %+v, %v", got, err)
+	}
+	must(t, "Close", x.Close())
 	links("a", 3)
 	links("b", 3)
 	must(t, "Whiteout", u.Whiteout(ctx, "c"))
