@@ -16,9 +16,10 @@ type request struct {
 	done   chan error // gets the outcome; has room for it
 }
 
-// A write is a Put or Delete, with copies of what the caller passed.
+// A write sets or removes what a key of badger holds, with copies of what the
+// caller passed.
 type write struct {
-	key   kvstore.Key
+	key   string
 	value []byte
 	del   bool
 }
@@ -35,7 +36,7 @@ func newRequest(b *kvstore.Batch) *request {
 			r.checks = append(r.checks, op)
 			continue
 		}
-		w := write{key: op.Key, del: op.Kind == kvstore.OpDelete}
+		w := write{key: string(dataKey(op.Key)), del: op.Kind == kvstore.OpDelete}
 		if !w.del {
 			w.value = append([]byte{}, op.Value...)
 		}
@@ -59,7 +60,11 @@ func (s *Store) Apply(ctx context.Context, b *kvstore.Batch) error {
 		return err
 	}
 	defer s.alive.RUnlock()
-	r := newRequest(b)
+	return s.apply(ctx, newRequest(b))
+}
+
+// apply has r committed. The caller keeps Close waiting.
+func (s *Store) apply(ctx context.Context, r *request) error {
 	select {
 	case s.requests <- r:
 	case <-ctx.Done():

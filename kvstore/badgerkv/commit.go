@@ -1,7 +1,6 @@
 package badgerkv
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 
@@ -23,6 +22,7 @@ type committer struct {
 	// broken is why nothing is committed any more: badger failed in the middle
 	// of a commit, and what is in its memory may not be on the disk.
 	broken error
+	room   room
 }
 
 // A group is a set of requests that become one transaction of badger.
@@ -33,7 +33,7 @@ type group struct {
 	// writes are the last write of each key, in the order in which keys were
 	// first written.
 	writes []write
-	index  map[kvstore.Key]int // of a key in writes
+	index  map[string]int // of a key in writes
 }
 
 // commit commits requests until there will be no more.
@@ -55,14 +55,14 @@ func (s *Store) commit() {
 // round commits first and what can be joined to it, tells the outcome, and
 // returns a request that has to wait for the next round.
 func (c *committer) round(first *request) (next *request) {
-	g := &group{txn: c.store.db.NewTransaction(true), index: map[kvstore.Key]int{}}
+	g := &group{txn: c.store.db.NewTransaction(true), index: map[string]int{}}
 	defer g.txn.Discard()
 	for r := first; r != nil; r = c.poll() {
 		if !g.takes(r) {
 			next = r
 			break
 		}
-		if err := g.check(r); err != nil {
+		if err := c.accept(g, r); err != nil {
 			r.done <- err
 			continue
 		}
@@ -95,11 +95,20 @@ func (g *group) takes(r *request) bool {
 		return false
 	}
 	for _, op := range r.checks {
-		if _, written := g.index[op.Key]; written {
+		if _, written := g.index[string(dataKey(op.Key))]; written {
 			return false
 		}
 	}
 	return true
+}
+
+// accept returns why r cannot be done, if so: a Check that does not hold, or no
+// room for it.
+func (c *committer) accept(g *group, r *request) error {
+	if err := g.check(r); err != nil {
+		return err
+	}
+	return c.room.admits(r.size)
 }
 
 // check returns ErrConflict unless r's Checks hold.
@@ -141,87 +150,40 @@ func (c *committer) write(g *group) error {
 	if c.broken != nil {
 		return c.broken
 	}
+	st := stage{txn: g.txn, footprint: entryOverhead} // of the end of the transaction
 	for _, w := range g.writes {
-		if err := c.stage(g.txn, w); err != nil {
+		if err := c.stage(&st, w); err != nil {
 			return err
 		}
 	}
-	if err := g.txn.Set(markerKey, nil); err != nil {
-		return fmt.Errorf("badgerkv: stage commit marker: %v", err)
+	if err := st.set(markerKey, nil, 0); err != nil {
+		return err
+	}
+	if err := c.room.reserve(st.footprint); err != nil {
+		return err
 	}
 	if err := g.txn.Commit(); err != nil {
 		c.broken = fmt.Errorf("%w: %s: commit failed, reopen the store: %v", kvstore.ErrUnavailable, c.store.dir, err)
 		return c.broken
 	}
-	return nil
-}
-
-// stage puts w into txn: the removal of the old value's parts, then the new
-// value.
-func (c *committer) stage(txn *badger.Txn, w write) error {
-	key := dataKey(w.key)
-	if err := dropParts(txn, key); err != nil {
-		return err
-	}
-	if w.del {
-		return stageError(txn.Delete(key))
-	}
-	further := parts(len(w.value))
-	if further == 0 {
-		return stageError(txn.Set(key, w.value))
-	}
-	blob := c.nextBlob
-	c.nextBlob++
-	record, rest := cut(w.value, blob)
-	for i, part := range rest {
-		if err := txn.Set(partKey(blob, i+1), part); err != nil {
-			return stageError(err)
-		}
-	}
-	return stageError(txn.SetEntry(badger.NewEntry(key, record).WithMeta(byte(further))))
-}
-
-// dropParts removes the further parts of what key holds, if it has any.
-func dropParts(txn *badger.Txn, key []byte) error {
-	old, err := txn.Get(key)
-	if errors.Is(err, badger.ErrKeyNotFound) {
-		return nil
-	}
+	c.store.tidier.garbage.Add(st.garbage)
+	rotated, err := c.room.committed(st.footprint)
 	if err != nil {
-		return readError(err)
+		c.broken = fmt.Errorf("%w: %v", kvstore.ErrUnavailable, err)
 	}
-	further := int(old.UserMeta())
-	if further == 0 {
-		return nil
+	if rotated {
+		c.store.tidier.tableWritten()
 	}
-	return old.Value(func(record []byte) error {
-		if len(record) < blobLen {
-			return fmt.Errorf("%w: record of key %q has %d bytes", kvstore.ErrCorrupt, key[1:], len(record))
-		}
-		blob := binary.BigEndian.Uint64(record)
-		for i := 1; i <= further; i++ {
-			if err := txn.Delete(partKey(blob, i)); err != nil {
-				return stageError(err)
-			}
-		}
-		return nil
-	})
-}
-
-// stageError says of a write that badger did not even take that nothing of its
-// group was written.
-func stageError(err error) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("badgerkv: stage write: %v", err)
+	return nil // the group is durable, whatever becomes of the next
 }
 
 // publish tells the watchers what g has changed.
 func (c *committer) publish(g *group) {
-	keys := make([]kvstore.Key, len(g.writes))
-	for i, w := range g.writes {
-		keys[i] = w.key
+	keys := make([]kvstore.Key, 0, len(g.writes))
+	for _, w := range g.writes {
+		if w.key[0] == dataSpace {
+			keys = append(keys, kvstore.Key(w.key[1:]))
+		}
 	}
 	c.store.feed.Publish(keys)
 }

@@ -17,6 +17,9 @@ const (
 // never forgotten.
 var markerKey = []byte{metaSpace, 'v'}
 
+// padKey is what the store fills its log with.
+var padKey = string([]byte{metaSpace, 'p'})
+
 // maxPart is the longest value that is put into the tree in one piece, below
 // the length from which badger would use its value log.
 const maxPart = 1<<20 - 1<<10

@@ -45,23 +45,23 @@ type holder struct{ file *os.File }
 // error is a *LockedError if dir is held.
 func acquire(dir string) (*holder, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("badgerkv: make store directory: %w", err)
+		return nil, fmt.Errorf("badgerkv: make store directory %s: %w", dir, err)
 	}
 	file, err := os.OpenFile(filepath.Join(dir, holderName), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
-		return nil, fmt.Errorf("badgerkv: open store: %w", err)
+		return nil, fmt.Errorf("badgerkv: open store %s: %w", dir, err)
 	}
 	switch locked, err := lockFile(file); {
 	case err != nil:
 		file.Close()
-		return nil, fmt.Errorf("badgerkv: lock store: %w", err)
+		return nil, fmt.Errorf("badgerkv: lock store %s: %w", dir, err)
 	case !locked:
 		defer file.Close()
 		return nil, heldBy(dir, file)
 	}
 	if err := writeHolder(file); err != nil {
 		file.Close()
-		return nil, fmt.Errorf("badgerkv: note holder of store: %w", err)
+		return nil, fmt.Errorf("badgerkv: note holder of store %s: %w", dir, err)
 	}
 	return &holder{file}, nil
 }

@@ -66,8 +66,10 @@ func badgerOptions(dir string, o Options) badger.Options {
 	b.BlockCacheSize = 0
 	b.ChecksumVerificationMode = options.OnBlockRead
 
-	b.NumCompactors = 2
-	b.NumLevelZeroTables = 3
-	b.NumLevelZeroTablesStall = 8
+	b.NumCompactors = 0 // the tidier merges tables
+	b.BaseTableSize = 8 << 20
+	b.BaseLevelSize = 1 << 30 // so that new tables are merged into the last level
+	b.NumLevelZeroTables = 1
+	b.NumLevelZeroTablesStall = 1 << 20
 	return b
 }

@@ -30,6 +30,7 @@ type Store struct {
 	// committed is closed when the committing goroutine has ended.
 	committed chan struct{}
 	committer committer // belongs to the committing goroutine
+	tidier    tidier
 
 	// alive is held shared by calls that use db, exclusively by Close.
 	alive  sync.RWMutex
@@ -56,9 +57,16 @@ func Open(dir string, opt Options) (*Store, error) {
 
 // open opens the store in dir, which hold holds.
 func open(dir string, opt Options, hold *holder) (*Store, error) {
+	room := room{dir: dir, headroom: opt.headroom()}
+	if err := room.prepare(); err != nil {
+		return nil, err
+	}
 	db, err := badger.Open(badgerOptions(dir, opt))
 	if err != nil {
 		return nil, fmt.Errorf("badgerkv: open %s: %w", dir, err)
+	}
+	if err := room.adopt(); err != nil {
+		return nil, errors.Join(err, db.Close())
 	}
 	s := &Store{
 		dir:       dir,
@@ -68,8 +76,9 @@ func open(dir string, opt Options, hold *holder) (*Store, error) {
 		requests:  make(chan *request),
 		committed: make(chan struct{}),
 	}
-	s.committer = committer{store: s, nextBlob: db.MaxVersion() << 20}
+	s.committer = committer{store: s, room: room, nextBlob: db.MaxVersion() << 20}
 	go s.commit()
+	s.tidier.start(s)
 	return s, nil
 }
 
@@ -136,7 +145,8 @@ func (s *Store) Watch(ctx context.Context, prefix kvstore.Key, ready func(), fn 
 }
 
 // Close finishes running calls and closes the directory. Every later call is
-// ErrClosed, and every running Watch ends with it.
+// ErrClosed, and every running Watch ends with it. On a disk that is full to the
+// last the directory stays locked until the process ends; nothing is lost.
 func (s *Store) Close() error {
 	s.alive.Lock()
 	defer s.alive.Unlock()
@@ -144,9 +154,16 @@ func (s *Store) Close() error {
 		return nil
 	}
 	s.closed = true
+	s.tidier.end()
 	close(s.requests)
 	<-s.committed
 	s.feed.Close()
+	if err := s.committer.room.secureAll(); err != nil {
+		// Closing badger would write its table in memory to a full disk and die
+		// of it. All of it is in the log, which the next Open reads.
+		s.opt.log().Warn("badgerkv: store left open until the process ends", "store", s.dir, "err", err)
+		return nil
+	}
 	err := s.db.Close()
 	if err != nil {
 		err = fmt.Errorf("badgerkv: close %s: %w", s.dir, err)
