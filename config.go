@@ -75,6 +75,9 @@ func (c Config) check() error {
 	case c.Agent == "":
 		return errors.New("the workspace has no agent")
 	}
+	if err := c.checkStore(); err != nil {
+		return err
+	}
 	for _, p := range c.Projects {
 		if err := c.checkProject(p); err != nil {
 			return err
