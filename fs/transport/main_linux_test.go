@@ -1,7 +1,9 @@
 package transport
 
 import (
+	"bufio"
 	"fmt"
+	"io"
 	"os"
 	osexec "os/exec"
 	"path/filepath"
@@ -28,7 +30,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// client does `op dir workers duration-or-count args...` and prints the number of operations.
+// client does what args say and returns the exit code.
 func client(args []string) int {
 	op, dir := args[0], args[1]
 	switch op {
@@ -38,6 +40,11 @@ func client(args []string) int {
 		return clientHold(dir)
 	case "serve":
 		return clientServe(dir)
+	case "open":
+		return clientOpen(dir, args[2:])
+	case "burn":
+		for {
+		}
 	case "cat":
 		b, err := os.ReadFile(dir)
 		if err != nil {
@@ -66,6 +73,27 @@ func clientHold(dir string) int {
 	fmt.Println("held")
 	var b [1]byte
 	os.Stdin.Read(b[:])
+	return 0
+}
+
+// clientOpen opens the named files at the same time and prints a line for each:
+// empty, or an error.
+func clientOpen(dir string, names []string) int {
+	lines := make(chan string)
+	for _, name := range names {
+		go func() {
+			fd, err := unix.Open(filepath.Join(dir, name), unix.O_RDONLY|unix.O_CLOEXEC, 0)
+			if err != nil {
+				lines <- err.Error()
+				return
+			}
+			lines <- ""
+			unix.Close(fd)
+		}()
+	}
+	for range names {
+		fmt.Println(<-lines)
+	}
 	return 0
 }
 
@@ -152,12 +180,33 @@ var benchOps = map[string]func(dir string, worker int) error{
 	},
 }
 
-// startClient runs the test binary as a client.
-func startClient(t testing.TB, args ...string) (*osexec.Cmd, *lineReader) {
+// A running is a client that has been started.
+type running struct {
+	*osexec.Cmd
+	in  io.WriteCloser
+	out *bufio.Scanner
+}
+
+// startClient runs the test binary as a client. It is killed with the test.
+func startClient(t testing.TB, args ...string) *running {
 	t.Helper()
-	cmd := osexec.Command(testBinary(t), args...)
+	return start(t, clientCommand(testBinary(t), args...))
+}
+
+func clientCommand(binary string, args ...string) *osexec.Cmd {
+	cmd := osexec.Command(binary, args...)
 	cmd.Env = append(os.Environ(), clientMark+"=1")
 	cmd.Stderr = os.Stderr
+	cmd.Dir = "/"
+	return cmd
+}
+
+func start(t testing.TB, cmd *osexec.Cmd) *running {
+	t.Helper()
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -165,14 +214,26 @@ func startClient(t testing.TB, args ...string) (*osexec.Cmd, *lineReader) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	return cmd, &lineReader{read: out.Read}
+	t.Cleanup(func() {
+		cmd.Process.Kill()
+		cmd.Wait()
+	})
+	return &running{Cmd: cmd, in: in, out: bufio.NewScanner(out)}
+}
+
+// expect reads the client's next line, which has to be want.
+func (r *running) expect(t testing.TB, want string) {
+	t.Helper()
+	if !r.out.Scan() || r.out.Text() != want {
+		t.Fatalf("client %v: got %q, want %q", r.Args[1:], r.out.Text(), want)
+	}
 }
 
 // runClient runs a client to its end and returns what it printed.
 func runClient(t testing.TB, args ...string) (string, error) {
 	t.Helper()
-	cmd := osexec.Command(testBinary(t), args...)
-	cmd.Env = append(os.Environ(), clientMark+"=1")
+	cmd := clientCommand(testBinary(t), args...)
+	cmd.Stderr = nil
 	out, err := cmd.CombinedOutput()
 	return strings.TrimSpace(string(out)), err
 }
@@ -183,24 +244,6 @@ func testBinary(t testing.TB) string {
 		t.Fatal(err)
 	}
 	return exe
-}
-
-// A lineReader reads a pipe line by line without reading ahead.
-type lineReader struct{ read func([]byte) (int, error) }
-
-func (r *lineReader) line() (string, error) {
-	var line []byte
-	var b [1]byte
-	for {
-		n, err := r.read(b[:])
-		if err != nil {
-			return string(line), err
-		}
-		if n == 1 && b[0] == '\n' {
-			return string(line), nil
-		}
-		line = append(line, b[:n]...)
-	}
 }
 
 // need skips the test where it lacks what it needs, and fails where

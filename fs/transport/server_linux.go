@@ -20,7 +20,7 @@ type Server struct {
 	point   string        // immutable; absolute, without links
 	grace   time.Duration // immutable
 	log     *slog.Logger  // immutable
-	connID  string        // immutable; its name in /sys/fs/fuse/connections
+	device  string        // immutable; "major:minor" of the mount, "" if it went at once
 	kernel  fuse.InitIn   // immutable
 	readers int           // immutable; pinned readers asked for, 0: per CPU
 
@@ -73,7 +73,11 @@ func Mount(mountpoint string, raw fuse.RawFileSystem, opts *fuse.MountOptions, o
 		serving.Add(-1)
 		return nil, mountError(point, errors.Join(err, unmount(point, true)))
 	}
-	s.connID = connectionOf(point)
+	top, _, err := topMount(point)
+	if err != nil {
+		return nil, errors.Join(err, unmount(point, true))
+	}
+	s.device = top.device
 	return s, nil
 }
 
@@ -97,23 +101,6 @@ func (s *Server) servePlain(fd int, opts *fuse.MountOptions) (err error) {
 	}
 	s.kernel = *s.plain.KernelSettings()
 	return nil
-}
-
-// connectionOf returns the name under which the kernel lists the connection
-// mounted at point: its device's minor number; "" if it is gone already.
-func connectionOf(point string) string {
-	top, mounted, err := topMount(point)
-	if err != nil || !mounted {
-		return ""
-	}
-	var major, minor string
-	if i := len("0:"); len(top.device) > i {
-		major, minor = top.device[:i], top.device[i:]
-	}
-	if major != "0:" {
-		return ""
-	}
-	return minor
 }
 
 // KernelSettings returns what the kernel said when the mount began. It must
@@ -218,19 +205,41 @@ func (s *Server) Unmount() error { return s.end(false) }
 func (s *Server) Detach() error { return s.end(true) }
 
 func (s *Server) end(lazy bool) error {
-	select {
-	case <-s.served:
-		return nil
-	default:
-	}
-	if err := unmount(s.point, lazy); err != nil && !errors.Is(err, syscall.EINVAL) {
+	if err := s.takeOff(lazy); err != nil {
 		return err
 	}
-	if !s.begun.CompareAndSwap(false, true) {
-		return s.await()
+	if s.begun.CompareAndSwap(false, true) {
+		s.abandon()
 	}
-	s.abandon()
-	return nil
+	return s.await()
+}
+
+// takeOff unmounts, unless the mount is no longer there. EBUSY also if
+// something else has been mounted on top of it.
+func (s *Server) takeOff(lazy bool) error {
+	table, err := mountTable("self")
+	if err != nil {
+		return err
+	}
+	there := false
+	top := ""
+	for _, e := range table {
+		if e.point == s.point {
+			top = e.device
+			there = there || e.device == s.device
+		}
+	}
+	switch {
+	case !there:
+		return nil
+	case top != s.device:
+		return &iofs.PathError{Op: "unmount", Path: s.point, Err: syscall.EBUSY}
+	}
+	err = unmount(s.point, lazy)
+	if errors.Is(err, syscall.EINVAL) {
+		return nil // somebody else was faster
+	}
+	return err
 }
 
 // abandon ends a mount that was never served.
@@ -268,14 +277,6 @@ func (s *Server) ended(d time.Duration) bool {
 	case <-late.C:
 		return false
 	}
-}
-
-// Abort makes the kernel drop the connection: every call on the mount fails
-// with ENOTCONN from now on, those that wait with ECONNABORTED, and Serve
-// ends. ENOENT if the kernel no longer has the connection, or if /sys/fs/fuse
-// is not mounted.
-func (s *Server) Abort() error {
-	return os.WriteFile("/sys/fs/fuse/connections/"+s.connID+"/abort", []byte("1"), 0)
 }
 
 // Stats reads the counters; in plain mode there are none.
