@@ -30,7 +30,7 @@ func (f *FS) lookup(ctx request, d *node, name string, out *fuse.EntryOut) fuse.
 	if err != nil {
 		st := f.status("lstat", err)
 		if st == fuse.ENOENT {
-			f.absent(d, name, out, seen)
+			return f.absent(d, name, out, seen)
 		}
 		return st
 	}
@@ -53,9 +53,9 @@ func (f *FS) found(d *node, name string, a *overlay.Attr, seg uint8, out *fuse.E
 	return fuse.OK
 }
 
-// absent fills out for a name that does not exist in d, if the kernel may keep
-// that; the status stays ENOENT otherwise.
-func (f *FS) absent(d *node, name string, out *fuse.EntryOut, seen sighting) {
+// absent answers for a name that does not exist in d: with no node where the
+// kernel may keep that for a time, with ENOENT otherwise.
+func (f *FS) absent(d *node, name string, out *fuse.EntryOut, seen sighting) fuse.Status {
 	*out = fuse.EntryOut{}
 	switch {
 	case f.can.watch == nil && d.source() == overlay.Exclusive:
@@ -64,7 +64,10 @@ func (f *FS) absent(d *node, name string, out *fuse.EntryOut, seen sighting) {
 		out.SetEntryTimeout(Unlimited)
 	case !seen.disturbed:
 		out.SetEntryTimeout(Unwatched)
+	default:
+		return fuse.ENOENT
 	}
+	return fuse.OK
 }
 
 // Forget takes lookups from a node that the kernel no longer needs.
