@@ -70,7 +70,8 @@ func (r *record) applyAttr(set overlay.SetAttr, now time.Time) {
 	if set.Valid&overlay.ClearPrivileges != 0 {
 		r.clearPrivileges()
 	}
-	if set.Valid&overlay.SetMode != 0 {
+	// A symbolic link's mode never changes.
+	if set.Valid&overlay.SetMode != 0 && r.typ() != overlay.TypeLink {
 		r.mode = r.typ() | set.Mode&overlay.ModeMask
 		r.chmodACL()
 	}
@@ -144,8 +145,6 @@ func checkRegular(r *record) error {
 		return nil
 	case overlay.TypeDir:
 		return syscall.EISDIR
-	case overlay.TypeLink:
-		return syscall.ELOOP
 	}
 	return syscall.EINVAL
 }

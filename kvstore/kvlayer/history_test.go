@@ -104,9 +104,9 @@ func TestAsOfShowsEveryCommit(t *testing.T) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			r := rand.New(rand.NewPCG(seed, 0))
-			now := time.Unix(1e9, 0)
+			c := newClock()
 			l := open(t, memkv.New(), func(o *Options) {
-				o.Now = func() time.Time { now = now.Add(time.Second); return now }
+				o.Now = c.now
 				o.History = History{Commits: 40, Age: time.Second}
 				o.Lease = time.Second
 			})
@@ -118,6 +118,7 @@ func TestAsOfShowsEveryCommit(t *testing.T) {
 				return n
 			}
 			for range 200 {
+				c.advance(time.Second)
 				randomOp(t, r, l)
 				note()
 			}
@@ -143,6 +144,7 @@ func TestAsOfShowsEveryCommit(t *testing.T) {
 			for i, n := range pinned {
 				do(t, "Pin", l.Pin(t.Context(), fmt.Sprint(i), n))
 			}
+			c.advance(time.Minute)
 			do(t, "Sweep", l.Sweep(t.Context()))
 			floor := newest - 40
 			kept := func(n uint64) bool { return n >= floor || slices.Contains(pinned, n) }
@@ -190,9 +192,9 @@ func TestLogTellsWhoAndWhat(t *testing.T) {
 func TestOpenFilesKeepTheirContent(t *testing.T) {
 	t.Parallel()
 	store := memkv.New()
-	now := time.Unix(1e9, 0)
+	c := newClock()
 	opt := func(o *Options) {
-		o.Now = func() time.Time { return now }
+		o.Now = c.now
 		o.History = History{Commits: 1, Age: time.Nanosecond}
 		o.Lease = time.Hour
 	}
@@ -210,7 +212,7 @@ func TestOpenFilesKeepTheirContent(t *testing.T) {
 	write(t, a, "other", "1")
 	write(t, a, "other", "2")
 
-	now = now.Add(2 * time.Hour)
+	c.advance(2 * time.Hour)
 	do(t, "beat", b.beat(ctx))
 	do(t, "Sweep", a.Sweep(ctx))
 	if n := a.countKind(t, kindIndex); n == 0 {
@@ -227,7 +229,7 @@ func TestOpenFilesKeepTheirContent(t *testing.T) {
 	do(t, "Close", h.Close())
 	do(t, "Close", own.Close())
 
-	now = now.Add(2 * time.Hour)
+	c.advance(2 * time.Hour)
 	do(t, "Sweep", a.Sweep(ctx))
 	if n := a.countKind(t, kindIndex) + a.countKind(t, kindChunk); n != 0 {
 		t.Errorf("chunks after Sweep: got %d, want none", n)

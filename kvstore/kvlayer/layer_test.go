@@ -7,8 +7,10 @@ import (
 	"io"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/wsfs/wsfs/kvstore"
 	"github.com/wsfs/wsfs/kvstore/memkv"
@@ -39,6 +41,18 @@ func open(t *testing.T, store kvstore.Store, change ...func(*Options)) *Layer {
 	})
 	return l
 }
+
+// A clock shows the same time until it is moved.
+type clock struct{ ns atomic.Int64 }
+
+func newClock() *clock {
+	c := &clock{}
+	c.ns.Store(1e18)
+	return c
+}
+
+func (c *clock) now() time.Time         { return time.Unix(0, c.ns.Load()) }
+func (c *clock) advance(d time.Duration) { c.ns.Add(int64(d)) }
 
 func write(t *testing.T, l *Layer, name overlay.Name, text string) {
 	t.Helper()

@@ -110,9 +110,9 @@ func TestFaultSweep(t *testing.T) {
 }
 
 func (c faulty) run(t *testing.T, inject *errkv.Injector, before, after *string) error {
-	now := time.Unix(1e9, 0)
+	at := newClock()
 	fixed := func(o *Options) {
-		o.Now = func() time.Time { return now }
+		o.Now = at.now
 		o.History = History{Commits: 1, Age: time.Nanosecond}
 		o.Lease = time.Hour
 	}
@@ -123,7 +123,7 @@ func (c faulty) run(t *testing.T, inject *errkv.Injector, before, after *string)
 	write(t, other, "d/big", big)
 	write(t, other, "d/big", big[1:])
 	write(t, other, "m", "1\n2\n")
-	now = now.Add(2 * time.Hour) // all of that is old enough to be swept
+	at.advance(2 * time.Hour) // all of that is old enough to be swept
 
 	gate := &gate{Store: store, faulty: errkv.Wrap(store, inject)}
 	l := open(t, gate, fixed)
