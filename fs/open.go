@@ -234,6 +234,9 @@ func (f *FS) openWrite(ctx request, h *handle, flags uint32, kill bool, out *fus
 		return st
 	}
 	if n.source() == overlay.Store {
+		if source != overlay.Store {
+			f.refresh(ctx, n, path) // it was copied from a template
+		}
 		f.openOwn(h, fl, out, drop)
 		return fuse.OK
 	}

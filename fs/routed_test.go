@@ -1,0 +1,109 @@
+//go:build linux
+
+package fs_test
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/hanwen/go-fuse/v2/posixtest"
+
+	"github.com/wsfs/wsfs/fs"
+)
+
+// storeExceptions are plays that a store's files cannot give, with the reason.
+var storeExceptions = map[string]string{}
+
+// TestStoreFiles plays in a directory that lives in a store what has to give
+// the same on ext4.
+func TestStoreFiles(t *testing.T) {
+	need(t, "root", os.Geteuid() == 0)
+	all := make(map[string][]scene)
+	for name, steps := range filePlays {
+		all[name] = []scene{{0, steps}}
+	}
+	for name, scenes := range plays {
+		all[name] = scenes
+	}
+	for name, scenes := range all {
+		if storeExceptions[name] != "" {
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			plain := plainDir(t)
+			var template []seed
+			template = append(template, seed{"memory/", 0o755, ""})
+			if _, files := filePlays[name]; files {
+				for _, s := range project {
+					s.write(t, plain)
+					s.name = "memory/" + s.name
+					template = append(template, s)
+				}
+			}
+			want := perform(t, plain, scenes)
+			m := mount(t, routedTree(t, template...), fs.Options{Passthrough: true})
+			if diff := cmp.Diff(want, perform(t, m.path("memory"), scenes)); diff != "" {
+				t.Errorf("ext4 -, mount +\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestStorePosix runs go-fuse's suite in a directory that lives in a store.
+func TestStorePosix(t *testing.T) {
+	for name, fn := range posixtest.All {
+		if posixExceptions[name] != "" {
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			fn(t, mount(t, routedTree(t), fs.Options{Passthrough: true}).path("memory"))
+		})
+	}
+}
+
+// TestAcrossRoutes moves files between the disk and stores.
+func TestAcrossRoutes(t *testing.T) {
+	m := mount(t, routedTree(t, seed{"skills/", 0o755, ""}, seed{"skills/s", 0o644, "template"}), fs.Options{Passthrough: true})
+	must(t, os.WriteFile(m.path("new"), []byte("one"), 0o644))
+	must(t, os.Rename(m.path("new"), m.path("MEMORY.md")))
+	if b, err := os.ReadFile(m.path("MEMORY.md")); string(b) != "one" || err != nil {
+		t.Errorf("ReadFile(MEMORY.md) after a rename onto it: got %q, %v", b, err)
+	}
+	reader, err := os.Open(m.path("MEMORY.md"))
+	must(t, err)
+	defer reader.Close()
+	for range 20 { // as an editor saves
+		must(t, os.WriteFile(m.path("MEMORY.md~"), []byte("two"), 0o600))
+		must(t, os.Rename(m.path("MEMORY.md~"), m.path("MEMORY.md")))
+		if b, err := os.ReadFile(m.path("MEMORY.md")); string(b) != "two" || err != nil {
+			t.Fatalf("ReadFile(MEMORY.md) after a second one: got %q, %v", b, err)
+		}
+		if fi, err := os.Stat(m.path("MEMORY.md")); err != nil || fi.Mode() != 0o600 || fi.Size() != 3 {
+			t.Fatalf("Stat(MEMORY.md) after a second one: got %v, %v", fi, err)
+		}
+	}
+	b := make([]byte, 10)
+	if n, err := reader.Read(b); string(b[:n]) != "one" {
+		t.Errorf("a reader of the file that was replaced: got %q, %v", b[:n], err)
+	}
+	must(t, os.Rename(m.path("skills/s"), m.path("s")))
+	if b, err := os.ReadFile(m.path("s")); string(b) != "template" || err != nil {
+		t.Errorf("ReadFile(s) moved out of a route: got %q, %v", b, err)
+	}
+	if got := names(t, m.path("skills")); len(got) != 0 {
+		t.Errorf("what is left in skills: %q", got)
+	}
+	must(t, os.Mkdir(m.path("memory/d"), 0o755))
+	if err := os.Rename(m.path("memory/d"), m.path("d")); err == nil || !strings.Contains(err.Error(), "cross-device") {
+		t.Errorf("a directory out of a route: got %v, want EXDEV", err)
+	}
+	if err := os.Link(m.path("MEMORY.md"), m.path("link")); err == nil || !strings.Contains(err.Error(), "cross-device") {
+		t.Errorf("a link out of a route: got %v, want EXDEV", err)
+	}
+	if err := os.Remove(m.path("memory")); err == nil {
+		t.Error("a route's directory was removed")
+	}
+}
