@@ -39,7 +39,15 @@ func client(args []string) int {
 	case "hold":
 		return clientHold(dir)
 	case "serve":
-		return clientServe(dir)
+		return clientServe(dir, true)
+	case "serve-own":
+		return clientServe(dir, false)
+	case "as-user":
+		return clientAsUser(dir, args[2], args[3])
+	case "user-dead":
+		return clientUserDead(dir)
+	case "user":
+		return clientUser(dir)
 	case "open":
 		return clientOpen(dir, args[2:])
 	case "burn":
@@ -98,8 +106,10 @@ func clientOpen(dir string, names []string) int {
 }
 
 // clientServe serves a mount until it is unmounted, or until its input ends.
-func clientServe(dir string) int {
-	s, err := Mount(dir, newTestFS(), testOptions(), Options{})
+func clientServe(dir string, others bool) int {
+	opts := testOptions()
+	opts.AllowOther = others
+	s, err := Mount(dir, newTestFS(), opts, Options{})
 	if err != nil {
 		fmt.Println(err)
 		return 1
