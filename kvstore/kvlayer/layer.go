@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"sync"
 	"sync/atomic"
 
@@ -69,7 +70,11 @@ func New(ctx context.Context, store kvstore.Store, ns string, opt Options) (*Lay
 	if err != nil {
 		return nil, err
 	}
-	l := &Layer{store: store, ns: ns, keys: k, opt: opt.withDefaults(), open: map[uint64]*file{}, orphans: map[*file]struct{}{}}
+	opt = opt.withDefaults()
+	if err := os.MkdirAll(opt.Spool, 0o700); err != nil {
+		return nil, fmt.Errorf("kvlayer: spool: %w", err)
+	}
+	l := &Layer{store: store, ns: ns, keys: k, opt: opt, open: map[uint64]*file{}, orphans: map[*file]struct{}{}}
 	l.cache.resetLocked(head{}, 0)
 	l.cache.known = false
 	if err := l.makeRoot(ctx); err != nil {

@@ -51,7 +51,7 @@ func newClock() *clock {
 	return c
 }
 
-func (c *clock) now() time.Time         { return time.Unix(0, c.ns.Load()) }
+func (c *clock) now() time.Time          { return time.Unix(0, c.ns.Load()) }
 func (c *clock) advance(d time.Duration) { c.ns.Add(int64(d)) }
 
 func write(t *testing.T, l *Layer, name overlay.Name, text string) {

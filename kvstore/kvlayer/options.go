@@ -76,7 +76,7 @@ type Options struct {
 	SweepEvery time.Duration
 
 	// Spool is the directory for content that was written and not committed,
-	// as far as it does not fit in Memory; os.TempDir() if empty.
+	// as far as it does not fit in Memory; os.TempDir() if empty. New makes it.
 	Spool string
 	// Memory is how many bytes of uncommitted content are held in memory;
 	// 16 MiB if 0.
