@@ -37,6 +37,7 @@ type pendingCopy struct {
 	// mu is held while the copy is settled. It comes before pending.mu.
 	mu       sync.Mutex
 	unmarked bool // the mark is removed, perhaps not durably; protected by mu
+	missed   int  // times that it was not at its name; protected by mu
 	settled  bool // protected by mu
 }
 
@@ -204,10 +205,26 @@ func (p *pending) advance(c *pendingCopy, unmarked bool) error {
 	}
 	err := p.unmark(c)
 	if is(err, unix.ENOENT) {
-		return nil // its name is just changing, or it is being removed: next time
+		p.miss(c)
+		return nil
 	}
 	c.unmarked = err == nil
 	return err
+}
+
+// maxMissed is how often a copy may be missed before it is given up.
+const maxMissed = 8
+
+// miss notes that c is not at its name: a directory above is just being moved,
+// or c removed. If that lasts, somebody else changes the layer; then Check
+// reports the mark if c is still somewhere. Preconditions: c.mu is held.
+func (p *pending) miss(c *pendingCopy) {
+	if c.missed++; c.missed < maxMissed {
+		return
+	}
+	p.u.opt.Log.Warn("disklayer: a copy is not where it was put", "inode", c.ino)
+	c.settled = true
+	p.forget(c.ino)
 }
 
 // unmark removes the mark of c. ENOENT if c is not at its name.

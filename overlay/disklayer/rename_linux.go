@@ -111,6 +111,8 @@ func (m *move) run() error {
 		return err
 	}
 	switch {
+	case m.held && m.flag&overlay.NoReplace != 0:
+		return unix.EEXIST
 	case m.held && m.src.Ino == m.dst.Ino && m.src.Dev == m.dst.Dev:
 		return nil // two names of one file: rename(2) does nothing
 	case m.flag&overlay.Exchange != 0:
@@ -162,8 +164,6 @@ func (m *move) mayReplace() error {
 		return unix.EINVAL
 	case !m.held:
 		return nil
-	case m.flag&overlay.NoReplace != 0:
-		return unix.EEXIST
 	case m.srcIsDir() && !m.dstIsDir():
 		return unix.ENOTDIR
 	case !m.srcIsDir() && m.dstIsDir():

@@ -1,30 +1,62 @@
 package disklayer
 
 import (
+	"io"
 	"path/filepath"
+	"sync"
 	"testing"
 
 	"github.com/wsfs/wsfs/overlay"
 	"github.com/wsfs/wsfs/overlay/layertest"
 )
 
-// suiteOptions are those the conformance suite runs with.
-type suiteOptions struct{ Options }
+// An adopter opens layers for the conformance suite. They are closed and removed
+// in the end only: the suite checks an Overlay when its test is over.
+type adopter struct {
+	Options
+	base string // where the layers are
+	mu   sync.Mutex
+	open []io.Closer
+}
 
-func (o suiteOptions) open(t layertest.TB, dir string) overlay.Upper {
+func newAdopter(t *testing.T, o Options) *adopter {
+	a := &adopter{Options: o, base: t.TempDir()}
+	t.Cleanup(func() {
+		for _, c := range a.open {
+			if err := c.Close(); err != nil {
+				t.Errorf("Close: %v", err)
+			}
+		}
+	})
+	return a
+}
+
+func (a *adopter) keep(c io.Closer) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.open = append(a.open, c)
+}
+
+// place returns where the layer of dir is.
+func (a *adopter) place(dir string) place {
+	at := filepath.Join(a.base, filepath.Base(dir))
+	return place{filepath.Join(at, "upper"), filepath.Join(at, "work")}
+}
+
+func (a *adopter) make(t layertest.TB, dir string) overlay.Upper {
 	t.Helper()
-	u, err := OpenUpper(filepath.Join(dir, "upper"), filepath.Join(dir, "work"), o.Options)
+	u, err := OpenUpper(a.place(dir).dir, a.place(dir).work, a.Options)
 	if err != nil {
 		t.Fatalf("OpenUpper: %v", err)
 	}
+	a.keep(u)
 	if _, err := u.Recover(tbContext, noOrigins); err != nil {
 		t.Fatalf("Recover: %v", err)
 	}
-	t.Cleanup(func() { u.Close() })
 	return u
 }
 
-func (o suiteOptions) reopen(t layertest.TB, dir string, u overlay.Upper) overlay.Upper {
+func (a *adopter) reopen(t layertest.TB, dir string, u overlay.Upper) overlay.Upper {
 	t.Helper()
 	if err := u.(*Upper).Check(tbContext); err != nil {
 		t.Errorf("Check before Reopen: %v", err)
@@ -32,28 +64,34 @@ func (o suiteOptions) reopen(t layertest.TB, dir string, u overlay.Upper) overla
 	if err := u.(*Upper).Close(); err != nil {
 		t.Fatalf("Close: %v", err)
 	}
-	return o.open(t, dir)
+	return a.make(t, dir)
 }
 
-func (o suiteOptions) freeze(t layertest.TB, dir string, u overlay.Upper) overlay.Reader {
+func (a *adopter) freeze(t layertest.TB, dir string, u overlay.Upper) overlay.Reader {
 	t.Helper()
 	if err := u.(*Upper).Close(); err != nil {
 		t.Fatalf("Close: %v", err)
 	}
-	f, err := OpenFrozen(filepath.Join(dir, "upper"), o.Options)
+	f, err := OpenFrozen(a.place(dir).dir, a.Options)
 	if err != nil {
 		t.Fatalf("OpenFrozen: %v", err)
 	}
-	t.Cleanup(func() { f.Close() })
+	a.keep(f)
 	return f
 }
 
-func (o suiteOptions) config(abilities layertest.Ability) layertest.Config {
-	return layertest.Config{New: o.open, Reopen: o.reopen, Freeze: o.freeze, Abilities: abilities}
+func (a *adopter) config(abilities layertest.Ability) layertest.Config {
+	return layertest.Config{New: a.make, Reopen: a.reopen, Freeze: a.freeze, Abilities: abilities}
 }
 
 func TestSuite(t *testing.T) {
 	t.Parallel()
 	need(t, "root")
-	layertest.Run(t, suiteOptions{}.config(layertest.All))
+	layertest.Run(t, newAdopter(t, Options{}).config(layertest.All))
+}
+
+func TestOverlaySuite(t *testing.T) {
+	t.Parallel()
+	need(t, "root")
+	layertest.RunOverlay(t, newAdopter(t, Options{}).config(layertest.All))
 }
