@@ -137,8 +137,11 @@ func (l *Layer) Close() error {
 func (l *Layer) files() []*file {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	all := make([]*file, 0, len(l.open))
+	all := make([]*file, 0, len(l.open)+len(l.orphans))
 	for _, f := range l.open {
+		all = append(all, f)
+	}
+	for f := range l.orphans {
 		all = append(all, f)
 	}
 	return all
