@@ -56,13 +56,6 @@ func openSmall(t *testing.T, dir string) *badgerkv.Store {
 	return s
 }
 
-func putOne(t *testing.T, s kvstore.Store, key kvstore.Key, value []byte) error {
-	t.Helper()
-	var b kvstore.Batch
-	b.Put(key, value)
-	return s.Apply(t.Context(), &b)
-}
-
 // fill puts values of size bytes until the store is full, and returns how many
 // it took.
 func fill(t *testing.T, s kvstore.Store, prefix string, size, most int) int {

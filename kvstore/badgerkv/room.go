@@ -59,18 +59,12 @@ func (r *room) reservePath() string { return filepath.Join(r.dir, reserveName) }
 // memory into a table.
 func needed(used int64) int64 { return used + slack }
 
-// prepare readies dir for being opened by badger: it removes a log that was
-// made and never used, and sees that badger has room to write out what is in
-// the other logs. The error is ErrFull if it has not.
+// prepare sees that badger has room to write out what is in the logs of dir when
+// it opens it. The error is ErrFull if it has not.
 func (r *room) prepare() error {
 	files, err := survey(r.dir)
 	if err != nil {
 		return err
-	}
-	for _, log := range files.emptyLogs {
-		if err := os.Remove(log); err != nil {
-			return fmt.Errorf("badgerkv: open store: %w", err)
-		}
 	}
 	if err := r.secure(needed(files.logs)); err != nil {
 		return fmt.Errorf("badgerkv: open %s: %w", r.dir, err)
@@ -234,10 +228,9 @@ func (r *room) full(what string, err error) error {
 
 // A fileSurvey is what a store's directory holds.
 type fileSurvey struct {
-	logs      int64 // bytes that all logs hold, at most
-	fullLogs  int   // how many logs are not empty
-	lastLog   int
-	emptyLogs []string // paths
+	logs     int64 // bytes that all logs hold, at most
+	fullLogs int   // how many logs are not empty
+	lastLog  int   // of those
 }
 
 // survey reads the directory of a store.
@@ -267,12 +260,10 @@ func (s *fileSurvey) add(path string, size int64) {
 	if err != nil {
 		return
 	}
-	switch {
-	case ext == "mem" && size == 0:
-		s.emptyLogs = append(s.emptyLogs, path)
-	case ext == "mem":
-		s.logs += min(size, diskSize(path)) // most of it is a hole
-		s.fullLogs++
-		s.lastLog = max(s.lastLog, number)
+	if ext != "mem" || size == 0 {
+		return
 	}
+	s.logs += min(size, diskSize(path)) // most of it is a hole
+	s.fullLogs++
+	s.lastLog = max(s.lastLog, number)
 }

@@ -57,6 +57,12 @@ func Open(dir string, opt Options) (*Store, error) {
 
 // open opens the store in dir, which hold holds.
 func open(dir string, opt Options, hold *holder) (*Store, error) {
+	if err := verify(dir, !opt.NoSync); err != nil {
+		return nil, err
+	}
+	if err := clear(dir); err != nil {
+		return nil, err
+	}
 	room := room{dir: dir, headroom: opt.headroom()}
 	if err := room.prepare(); err != nil {
 		return nil, err

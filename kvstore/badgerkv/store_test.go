@@ -30,3 +30,10 @@ func TestStore(t *testing.T) {
 		return func(t *testing.T) kvstore.Store { return open(t, dir) }
 	})
 }
+
+func putOne(t *testing.T, s kvstore.Store, key kvstore.Key, value []byte) error {
+	t.Helper()
+	var b kvstore.Batch
+	b.Put(key, value)
+	return s.Apply(t.Context(), &b)
+}
