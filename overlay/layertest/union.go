@@ -22,6 +22,7 @@ func (s suite) runUnion(t *testing.T) {
 		{"RenameTwice", 0, suite.unionRenameTwice},
 		{"DirectoryMadeAgain", 0, suite.unionMadeAgain},
 		{"RenameDirectory", Redirects, suite.unionRenameDirectory},
+		{"ExchangeDirectory", Redirects, suite.unionExchangeDirectory},
 		{"RemoveLarge", 0, suite.unionRemoveLarge},
 		{"CopyUpAttributes", 0, suite.unionCopyUpAttributes},
 		{"HardLinks", Index | Links, suite.unionHardLinks},
@@ -176,6 +177,22 @@ func (s suite) unionRenameDirectory(t *testing.T) {
 		if got := lstat(t, w.o, "r/q/e/f").Ino; got != ino {
 			t.Errorf("the inode number of a file below moved directories: got %#x, want %#x", got, ino)
 		}
+		w.reopen()
+	}
+}
+
+// unionExchangeDirectory checks that a new directory takes nothing over from
+// the lower directory whose name it gets.
+func (s suite) unionExchangeDirectory(t *testing.T) {
+	w := s.over(t, func(l overlay.Layer) {
+		mkdir(t, l, "p")
+		write(t, l, "p/f", "f")
+	})
+	mkdir(t, w.o, "new")
+	ok(t, "Exchange", w.o.Rename(ctx, "new", "p", overlay.Exchange))
+	for range 2 {
+		wantList(t, w.o, "p")
+		wantList(t, w.o, "new", "f")
 		w.reopen()
 	}
 }
