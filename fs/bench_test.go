@@ -12,10 +12,16 @@ import (
 	"github.com/wsfs/wsfs/overlay"
 )
 
-// BenchmarkRequests times the handlers without a kernel, on files in memory.
+// BenchmarkRequests times the handlers without a kernel: what is theirs on files
+// in memory, and the whole on files on disk.
 func BenchmarkRequests(b *testing.B) {
-	k := kinds[0]
-	f := fs.New(k.layer(b, seed{"a/", 0o755, ""}, seed{"a/b/", 0o755, ""}), fs.Options{})
+	for _, k := range kinds {
+		b.Run(k.name, func(b *testing.B) { benchmarkRequests(b, k) })
+	}
+}
+
+func benchmarkRequests(b *testing.B, k kind) {
+	f := fs.New(k.layer(b, seed{"a/", 0o755, ""}, seed{"a/b/", 0o755, ""}, seed{"a/b/project", 0o644, "text"}), fs.Options{})
 	f.Init(nil)
 	cancel := make(chan struct{})
 	dir := uint64(1)
@@ -27,6 +33,7 @@ func BenchmarkRequests(b *testing.B) {
 	check(b, f.Create(cancel, &in, "file", &created))
 	f.Release(cancel, &fuse.ReleaseIn{Fh: created.Fh})
 	file := created.NodeId
+	below := look(b, f, dir, "project").NodeId
 
 	b.Run("lookup", func(b *testing.B) {
 		b.ReportAllocs()
@@ -55,6 +62,24 @@ func BenchmarkRequests(b *testing.B) {
 		for b.Loop() {
 			f.Open(cancel, &in, &out)
 			f.Release(cancel, &fuse.ReleaseIn{Fh: out.Fh})
+		}
+	})
+	b.Run("open and release of the project", func(b *testing.B) {
+		b.ReportAllocs()
+		in, out := fuse.OpenIn{InHeader: fuse.InHeader{NodeId: below}}, fuse.OpenOut{}
+		for b.Loop() {
+			f.Open(cancel, &in, &out)
+			f.Release(cancel, &fuse.ReleaseIn{Fh: out.Fh})
+		}
+	})
+	b.Run("opendir and list", func(b *testing.B) {
+		b.ReportAllocs()
+		buf := make([]byte, 4096)
+		for b.Loop() {
+			var out fuse.OpenOut
+			f.OpenDir(cancel, &fuse.OpenIn{InHeader: fuse.InHeader{NodeId: dir}}, &out)
+			f.ReadDirPlus(cancel, &fuse.ReadIn{InHeader: fuse.InHeader{NodeId: dir}, Fh: out.Fh}, fuse.NewDirEntryList(buf, 0))
+			f.ReleaseDir(&fuse.ReleaseIn{Fh: out.Fh})
 		}
 	})
 	b.Run("read", func(b *testing.B) {

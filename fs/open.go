@@ -12,6 +12,9 @@ import (
 	"github.com/wsfs/wsfs/overlay"
 )
 
+// smallFile bounds the files of others that are opened lazily.
+const smallFile = 128 << 10
+
 // privileged are the mode bits that keep a file from being passed through: a
 // passthrough write clears them, also where the writer may keep them.
 const privileged = overlay.ModeSetUID | overlay.ModeSetGID
@@ -119,29 +122,41 @@ func (f *FS) openBig(ctx request, h *handle, out *fuse.OpenOut) fuse.Status {
 }
 
 // openShared opens a file that others may change for reading, and compares it
-// with what the kernel was told.
+// with what the kernel was told. A large one is opened at once: a reader that
+// opened it before somebody replaced it goes on reading the old one. A small
+// one that is as the kernel was told is opened by the first READ.
 func (f *FS) openShared(ctx request, n *node, out *fuse.OpenOut) fuse.Status {
 	path, held, st := f.byNode(n)
 	if !st.Ok() {
 		return st
 	}
-	hd, err := f.layer.Open(ctx, path)
-	if err != nil {
-		held.unlock()
-		return f.status("open", err)
+	defer held.unlock()
+	changed := false
+	if n.small() {
+		a, err := f.layer.Lstat(ctx, path)
+		if err != nil {
+			return f.status("lstat", err)
+		}
+		if !n.is(&a) {
+			return estale
+		}
+		if f.revalidate(n, &a) {
+			n.mu.Lock()
+			defer n.mu.Unlock()
+			f.decide(n, out, false)
+			return fuse.OK
+		}
+		changed = true
 	}
-	fl := f.newFile(hd, nil)
-	a, err := hd.Stat(ctx)
-	held.unlock()
-	if err != nil {
-		fl.put()
-		return f.status("fstat", err)
+	fl, a, st := f.openFile(ctx, path)
+	if !st.Ok() {
+		return st
 	}
 	if !n.is(&a) {
 		fl.put()
 		return estale
 	}
-	keep := f.revalidate(n, &a)
+	keep := f.revalidate(n, &a) && !changed
 	if keep {
 		n.install(fl).put()
 	} else {
@@ -151,6 +166,28 @@ func (f *FS) openShared(ctx request, n *node, out *fuse.OpenOut) fuse.Status {
 	defer n.mu.Unlock()
 	f.decide(n, out, !keep)
 	return fuse.OK
+}
+
+// openFile opens the file at path for reading and returns its attributes.
+func (f *FS) openFile(ctx request, path overlay.Name) (*file, overlay.Attr, fuse.Status) {
+	hd, err := f.layer.Open(ctx, path)
+	if err != nil {
+		return nil, overlay.Attr{}, f.status("open", err)
+	}
+	a, err := hd.Stat(ctx)
+	if err != nil {
+		f.newFile(hd, nil).put()
+		return nil, a, f.status("fstat", err)
+	}
+	return f.newFile(hd, nil), a, fuse.OK
+}
+
+// small reports whether n, which others may change, is opened lazily: it is
+// read with one request, and mostly not at all, since the kernel has it.
+func (n *node) small() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.told.size <= smallFile
 }
 
 // staleIfGone turns the answer that a node's path does not exist into the one
