@@ -43,13 +43,15 @@ var (
 )
 
 // OpenFrozen opens the layer that an Upper left at dir. Nothing may change it
-// while it is open. The caller closes it.
+// while it is open. It is not written, and access times stay where the kernel
+// lets us ask for that. The caller closes it.
 func OpenFrozen(dir string, o Options) (*Frozen, error) {
 	o = o.withDefaults(dir)
 	t, err := openTree(dir, overlay.Exclusive, o)
 	if err != nil {
 		return nil, err
 	}
+	t.quiet = true
 	extra, err := openMarkFile(o.Meta + "/" + marksName)
 	if err != nil {
 		t.close()

@@ -150,7 +150,7 @@ func (t *tree) Open(_ context.Context, name overlay.Name) (overlay.Handle, error
 	if _, err := t.regular(d, base); err != nil {
 		return nil, fail("open", name, err)
 	}
-	fd, err := t.openFile(d, base, unix.O_RDONLY)
+	fd, err := t.openToRead(d, base)
 	if err != nil {
 		return nil, fail("open", name, err)
 	}
@@ -171,6 +171,17 @@ func (t *tree) regular(d *dir, base string) (unix.Stat_t, error) {
 		return st, unix.EISDIR
 	}
 	return st, unix.EINVAL
+}
+
+// openToRead opens base in d, which is known to be a regular file.
+func (t *tree) openToRead(d *dir, base string) (int, error) {
+	if t.quiet {
+		fd, err := t.openFile(d, base, unix.O_RDONLY|unix.O_NOATIME)
+		if !is(err, unix.EPERM) {
+			return fd, err
+		}
+	}
+	return t.openFile(d, base, unix.O_RDONLY)
 }
 
 // openFile opens base in d, which is known to be a regular file.

@@ -38,6 +38,9 @@ type Options struct {
 	// fault is called before each step that changes something on disk, with
 	// the step's name; an error makes the step fail. For tests.
 	fault func(step string) error
+	// alone: nobody else in this process uses the work directory, so that
+	// Recover sweeps this process' files, too. For tests.
+	alone bool
 }
 
 // withDefaults returns o with every choice made for the layer at dir.

@@ -41,7 +41,7 @@ func (u *Upper) sweepWork() error {
 		return err
 	}
 	for _, e := range entries {
-		if e.Name == whiteName || strings.HasPrefix(e.Name, workPrefix) {
+		if e.Name == whiteName || (strings.HasPrefix(e.Name, workPrefix) && !u.opt.alone) {
 			continue
 		}
 		if err := u.sweepOne(e.Name); err != nil {

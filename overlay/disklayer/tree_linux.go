@@ -20,6 +20,8 @@ type tree struct {
 	cache  *dirCache      // immutable
 	marks  *markSet       // nil for a Host, which has none; immutable
 
+	// quiet: access times shall not change. Immutable.
+	quiet bool
 	// covered reports whether a cached descriptor of a directory would stay
 	// true; nil if it always does. Immutable.
 	covered func(overlay.Name) bool
@@ -30,7 +32,7 @@ func openTree(dir string, source overlay.Source, o Options) (*tree, error) {
 	if err != nil {
 		return nil, &os.PathError{Op: "open", Path: dir, Err: err}
 	}
-	return &tree{root: root, source: source, opt: o, cache: newDirCache(o.MaxDirs)}, nil
+	return &tree{root: root, source: source, quiet: source == overlay.Host, opt: o, cache: newDirCache(o.MaxDirs)}, nil
 }
 
 // LayerID returns Options.ID.
@@ -229,11 +231,11 @@ func (t *tree) list(name overlay.Name) (entries []overlay.Entry, gone []string, 
 	return t.sift(d, &st, entries)
 }
 
-// openToList opens d itself for reading. That of a Host keeps its access time
-// where that is allowed.
+// openToList opens d itself for reading. A quiet tree keeps its access time where
+// that is allowed.
 func (t *tree) openToList(d *dir) (int, error) {
 	const flags = unix.O_RDONLY | unix.O_DIRECTORY
-	if t.source == overlay.Host {
+	if t.quiet {
 		fd, err := t.open(d.fd, ".", flags|unix.O_NOATIME)
 		if !is(err, unix.EPERM) {
 			return fd, err
