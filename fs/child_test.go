@@ -13,9 +13,10 @@ import (
 
 // children are what a child process can be asked to do; see run.
 var children = map[string]func(args []string) error{
-	"script": playScript,
-	"random": playRandom,
-	"opens":  playOpens,
+	"script":   playScript,
+	"random":   playRandom,
+	"opens":    playOpens,
+	"mapstore": storeToMapping,
 }
 
 // child does what name says and returns the exit status.

@@ -53,12 +53,18 @@ type mounted struct {
 // mount serves layer on a directory of the test's own.
 func mount(t testing.TB, layer overlay.Layer, opt fs.Options) *mounted {
 	t.Helper()
+	opt.AllowOther = true
+	return mountRaw(t, fs.New(layer, opt), func(f *fs.FS) fuse.RawFileSystem { return f })
+}
+
+// mountRaw serves what wrap makes of f.
+func mountRaw(t testing.TB, f *fs.FS, wrap func(*fs.FS) fuse.RawFileSystem) *mounted {
+	t.Helper()
 	_, err := os.Stat("/dev/fuse")
 	need(t, "fuse", err == nil)
 	need(t, "root", os.Geteuid() == 0)
-	opt.AllowOther = true
-	m := &mounted{FS: fs.New(layer, opt), dir: openDir(t)}
-	m.server, err = fuse.NewServer(m.FS, m.dir, m.MountOptions())
+	m := &mounted{FS: f, dir: openDir(t)}
+	m.server, err = fuse.NewServer(wrap(f), m.dir, m.MountOptions())
 	if err != nil {
 		t.Fatalf("mount: %v", err)
 	}
