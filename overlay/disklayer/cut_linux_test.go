@@ -92,7 +92,8 @@ func (d *disk) after(image string, origins overlay.Origins, check func(u *Upper,
 	if err := u.Close(); err != nil {
 		d.t.Errorf("Close: %v", err)
 	}
-	run(d.t, "umount", c.at)
+	// Detached: a child of another test, not yet past its exec, may hold it.
+	must(d.t, "Unmount", unix.Unmount(c.at, unix.MNT_DETACH))
 	must(d.t, "Remove", os.Remove(image))
 }
 

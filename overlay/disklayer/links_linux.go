@@ -151,8 +151,13 @@ func (u *Upper) linkIndexed(ino uint64, name overlay.Name) error {
 		u.discard(u.work, tmp)
 		return err
 	}
+	// Only now, so that a crash leaves the count too high, never too low.
+	if err := u.addLinks(ino, -1); err != nil {
+		unix.Unlinkat(d.fd, base, 0) // the first error counts
+		return err
+	}
 	u.names.add(st.Ino, name)
-	return u.addLinks(ino, -1)
+	return nil
 }
 
 // DropIndexed implements overlay.Indexer.

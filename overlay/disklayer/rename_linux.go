@@ -26,6 +26,8 @@ type move struct {
 	whiteout bool
 	// gone: there is a whiteout at the new name, in the mark file.
 	gone bool
+	// hiding: the source was made opaque for this move.
+	hiding bool
 }
 
 // Rename implements overlay.Layer.
@@ -129,6 +131,9 @@ func (m *move) run() error {
 		return err
 	}
 	if err := m.move(); err != nil {
+		if m.hiding {
+			m.u.marks.remove(m.fromDir.fd, m.fromBase, markOpaque) // the first error counts
+		}
 		return err
 	}
 	return m.tell(lost)
@@ -185,10 +190,13 @@ func (m *move) markTarget() error {
 	if !m.srcIsDir() || (!m.whiteout && !m.gone) {
 		return nil
 	}
-	to, err := m.u.marks.get(m.fromDir.fd, m.fromBase, markRedirect)
-	if err != nil || to != nil {
-		return err
+	for _, k := range []mark{markRedirect, markOpaque} {
+		v, err := m.u.marks.get(m.fromDir.fd, m.fromBase, k)
+		if err != nil || v != nil {
+			return err
+		}
 	}
+	m.hiding = true
 	return m.u.marks.set(m.fromDir.fd, m.fromBase, markOpaque, []byte("y"))
 }
 
