@@ -46,10 +46,9 @@ func (o *Overlay) copyAcross(ctx context.Context, r rename) error {
 	}
 	defer c.From.Close()
 	before := c.Attr
-	if before.Nlink > 1 {
-		c.Origin = 0 // the other names keep the number
-	}
-	c.Attr.Nlink = 1
+	// It becomes a file of its own: while the old name is there, too, and if it
+	// has others, they keep the number.
+	c.Origin, c.Attr.Nlink = 0, 1
 	c.Replace, c.Durable = true, true
 	return s.install(ctx, r.newname, c, func(put func() error) error {
 		defer o.lock(r.oldname.Dir(), r.newname.Dir())()

@@ -2,6 +2,7 @@ package overlay
 
 import (
 	"context"
+	"errors"
 	"syscall"
 )
 
@@ -70,11 +71,27 @@ func (o *Overlay) create(ctx context.Context, op string, name Name, make func() 
 	})
 }
 
-// Mkdir implements Layer.
+// Mkdir implements Layer. A directory made beside lower ones is opaque, as in
+// the kernel's overlayfs: what others put under its name into a lower layer
+// later does not show in it, and nothing in it is looked for there.
 func (o *Overlay) Mkdir(ctx context.Context, name Name, perm Perm) error {
 	return o.create(ctx, "mkdir", name, func() error {
 		defer o.stack.cache.kill(0, name)
-		return o.stack.upper.Mkdir(ctx, name, perm)
+		if err := o.stack.upper.Mkdir(ctx, name, perm); err != nil {
+			return err
+		}
+		d, err := o.stack.resolve(ctx, 0, name.Dir())
+		if err != nil || d.pure(o.stack) {
+			return err
+		}
+		marks, err := o.stack.upper.Absence(ctx, name)
+		if err != nil || marks.Opaque {
+			return err // it took the place of a whiteout, and must not go
+		}
+		if err := o.stack.upper.SetOpaque(ctx, name, true); err != nil {
+			return errors.Join(err, o.stack.upper.Remove(ctx, name))
+		}
+		return nil
 	})
 }
 
@@ -175,8 +192,10 @@ func (o *Overlay) openExisting(ctx context.Context, name Name, flag OpenFlag) (W
 		case !h.attr.IsRegular():
 			return nil, PathError("open", name, syscall.EINVAL)
 		}
-		if err := o.copyUp(ctx, "open", name, flag&Truncate == 0); err != nil {
-			return nil, err
+		if !h.top {
+			if err := o.copyUp(ctx, "open", name, flag&Truncate == 0); err != nil {
+				return nil, err
+			}
 		}
 		in, err := o.stack.upper.OpenFile(ctx, name, flag, Perm{})
 		if err == nil {

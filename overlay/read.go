@@ -45,7 +45,7 @@ func (o *Overlay) InUpper(ctx context.Context, name Name) (bool, error) {
 // find finds name as it is at one moment. Of a lower file with several names
 // it finds the copy, if it was copied up under any of them.
 func (o *Overlay) find(ctx context.Context, op string, name Name) (hit, error) {
-	for {
+	for range copyTries {
 		h, err := o.findOne(ctx, op, name)
 		if err != nil || h.top || h.attr.IsDir() || h.attr.Nlink < 2 {
 			return h, err
@@ -55,6 +55,7 @@ func (o *Overlay) find(ctx context.Context, op string, name Name) (hit, error) {
 			return h, err
 		}
 	}
+	return hit{}, PathError(op, name, syscall.EBUSY)
 }
 
 // findOne is find without regard to hard links. It takes the directory's lock
