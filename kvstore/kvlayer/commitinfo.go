@@ -60,6 +60,7 @@ const (
 	OpRemove               // the name is gone
 )
 
+// String returns what happened in a word.
 func (o Op) String() string {
 	names := [...]string{OpCreate: "create", OpWrite: "write", OpRename: "rename", OpLink: "link", OpRemove: "remove"}
 	if int(o) < len(names) && names[o] != "" {
