@@ -197,9 +197,10 @@ func (w *workFile) setOwnerAndAttrs(c overlay.Copy) error {
 }
 
 // mayKeepOwner reports whether err is the kernel's refusal to let an ordinary
-// user give files away: then the copy is the user's.
+// user give files away, or in a user namespace to an owner that it does not
+// know: then the copy is the user's.
 func (w *workFile) mayKeepOwner(err error) bool {
-	return w.u.uid != 0 && is(err, unix.EPERM)
+	return w.u.marks.user && is(err, unix.EPERM, unix.EINVAL)
 }
 
 // setMarks marks w with its origin and, if it has data that is not durable yet,

@@ -2,6 +2,7 @@ package disklayer
 
 import (
 	"context"
+	"os"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -91,8 +92,13 @@ func formatOf(root int, asked Format) Format {
 	return FormatUser
 }
 
-// privileged reports whether the process may use trusted.* attributes.
+// privileged reports whether the process may use trusted.* attributes. The root
+// of another user namespace may not, whatever its capabilities.
 func privileged() bool {
+	ns, err := os.Readlink("/proc/self/ns/user")
+	if err == nil && ns != initUserNS {
+		return false
+	}
 	hdr := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var data [2]unix.CapUserData
 	if err := unix.Capget(&hdr, &data[0]); err != nil {
@@ -100,6 +106,9 @@ func privileged() bool {
 	}
 	return data[0].Effective&(1<<unix.CAP_SYS_ADMIN) != 0
 }
+
+// initUserNS is the first user namespace (PROC_USER_INIT_INO in the kernel).
+const initUserNS = "user:[4026531837]"
 
 // Absence implements overlay.Whiteouter.
 func (t marked) Absence(_ context.Context, name overlay.Name) (overlay.Absence, error) {

@@ -207,7 +207,12 @@ func (u *Upper) changeSize(to target, st *unix.Stat_t, set overlay.SetAttr) erro
 	if err := u.step("truncate"); err != nil {
 		return err
 	}
-	return again(func() error { return unix.Ftruncate(to.at, set.Size) })
+	err := again(func() error { return unix.Ftruncate(to.at, set.Size) })
+	const special = overlay.ModeSetUID | overlay.ModeSetGID
+	if err != nil || set.Valid&overlay.SetMode == 0 || set.Mode&special == 0 {
+		return err
+	}
+	return to.chmod(set.Mode & overlay.ModeMask) // an ordinary user's truncation cleared them
 }
 
 // changeTimes changes the access and modification times.

@@ -31,7 +31,13 @@ func newAdopter(t *testing.T, o Options) *adopter {
 	return a
 }
 
-func (a *adopter) keep(c io.Closer) {
+// keep has c closed in the end; of a random run, which checks before it is over,
+// with the run.
+func (a *adopter) keep(t layertest.TB, c io.Closer) {
+	if _, plain := t.(*testing.T); !plain {
+		t.Cleanup(func() { c.Close() })
+		return
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.open = append(a.open, c)
@@ -49,7 +55,7 @@ func (a *adopter) make(t layertest.TB, dir string) overlay.Upper {
 	if err != nil {
 		t.Fatalf("OpenUpper: %v", err)
 	}
-	a.keep(u)
+	a.keep(t, u)
 	if _, err := u.Recover(tbContext, noOrigins); err != nil {
 		t.Fatalf("Recover: %v", err)
 	}
@@ -76,7 +82,7 @@ func (a *adopter) freeze(t layertest.TB, dir string, u overlay.Upper) overlay.Re
 	if err != nil {
 		t.Fatalf("OpenFrozen: %v", err)
 	}
-	a.keep(f)
+	a.keep(t, f)
 	return f
 }
 
