@@ -10,6 +10,7 @@ import (
 	osexec "os/exec"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/wsfs/wsfs/kvstore"
@@ -36,6 +37,13 @@ var roles = map[string]func(dir string) error{
 	"hold":  hold,
 	"write": write,
 	"read":  read,
+	"long":  long,
+	"nobody": func(dir string) error {
+		if err := syscall.Setuid(65534); err != nil {
+			return err
+		}
+		return read(dir)
+	},
 }
 
 // hold opens the store, says so, and keeps it open until its input ends.
@@ -69,6 +77,36 @@ func write(dir string) error {
 		}
 		fmt.Println(n)
 	}
+}
+
+// long overwrites values of 1 MiB without end, so that the store writes tables
+// and merges them all the time, and prints what it has done like write.
+func long(dir string) error {
+	s, err := badgerkv.Open(dir, options())
+	if err != nil {
+		return err
+	}
+	n, err := lastBatch(context.Background(), s)
+	if err != nil {
+		return err
+	}
+	for {
+		n++
+		if err := s.Apply(context.Background(), longBatch(n)); err != nil {
+			return err
+		}
+		fmt.Println(n)
+	}
+}
+
+// longBatch returns batch n of long: three long values that begin with n.
+func longBatch(n int) *kvstore.Batch {
+	var b kvstore.Batch
+	for i := range 3 {
+		b.Put(kvstore.Key(fmt.Sprint("long/", i)), append(fmt.Appendf(nil, "%08d", n), make([]byte, 1<<20)...))
+	}
+	b.Put("last", []byte(strconv.Itoa(n)))
+	return &b
 }
 
 // read opens the store, reads everything, and says what it has found.

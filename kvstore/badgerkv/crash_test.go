@@ -27,6 +27,41 @@ func TestKill(t *testing.T) {
 	t.Logf("%d batches in 20 lives", acknowledged)
 }
 
+// TestKillLong kills a process that writes and merges tables.
+func TestKillLong(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("writes a gigabyte")
+	}
+	dir := t.TempDir()
+	acknowledged := 0
+	for round := range 6 {
+		c := start(t, "long", dir)
+		for range 35 + 7*round {
+			acknowledged = atoi(t, c.line())
+		}
+		if last := c.kill(); last != "" {
+			acknowledged = atoi(t, last)
+		}
+		s := open(t, dir)
+		last, err := lastBatch(t.Context(), s)
+		if err != nil || last != acknowledged && last != acknowledged+1 {
+			t.Fatalf("after kill: got last batch %d, %v, want %d or one more", last, err, acknowledged)
+		}
+		for _, op := range longBatch(last).Ops {
+			item, err := s.Get(t.Context(), op.Key)
+			if err != nil || !bytes.Equal(item.Value, op.Value) {
+				t.Fatalf("after kill: Get(%s): got %d bytes that begin with %.8q, %v, want those of batch %d",
+					op.Key, len(item.Value), item.Value, err, last)
+			}
+		}
+		if err := s.Close(); err != nil {
+			t.Fatalf("Close: got %v, want nil", err)
+		}
+		acknowledged = last
+	}
+}
+
 func atoi(t *testing.T, s string) int {
 	t.Helper()
 	n, err := strconv.Atoi(s)

@@ -67,7 +67,7 @@ func badgerOptions(dir string, o Options) badger.Options {
 	b.ChecksumVerificationMode = options.OnBlockRead
 
 	b.NumCompactors = 0 // the tidier merges tables
-	b.BaseTableSize = 8 << 20
+	b.BaseTableSize = 20 << 20
 	b.BaseLevelSize = 1 << 30 // so that new tables are merged into the last level
 	b.NumLevelZeroTables = 1
 	b.NumLevelZeroTablesStall = 1 << 20
