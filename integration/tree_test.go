@@ -13,7 +13,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -171,14 +170,4 @@ func or(s, otherwise string) string {
 		return otherwise
 	}
 	return s
-}
-
-// lstat returns what lstat(2) says of path.
-func lstat(t *testing.T, path string) *syscall.Stat_t {
-	t.Helper()
-	info, err := os.Lstat(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return info.Sys().(*syscall.Stat_t)
 }
