@@ -253,20 +253,23 @@ func (o *Overlay) openCreate(ctx context.Context, name Name, flag OpenFlag, perm
 // SetAttr implements Layer. A lower file is copied up, without its data if it
 // is cut to nothing.
 func (o *Overlay) SetAttr(ctx context.Context, name Name, set SetAttr) (Attr, error) {
-	data := set.Valid&SetSize == 0 || set.Size != 0
+	h, err := o.find(ctx, "setattr", name)
+	if err != nil {
+		return Attr{}, err
+	}
 	if set.Valid&SetSize != 0 {
-		h, err := o.find(ctx, "setattr", name)
 		switch {
-		case err != nil:
-			return Attr{}, err
 		case h.attr.IsDir():
 			return Attr{}, PathError("setattr", name, syscall.EISDIR)
 		case !h.attr.IsRegular(), set.Size < 0:
 			return Attr{}, PathError("setattr", name, syscall.EINVAL)
 		}
 	}
-	if err := o.copyUp(ctx, "setattr", name, data); err != nil {
-		return Attr{}, err
+	if !h.top {
+		data := set.Valid&SetSize == 0 || set.Size != 0
+		if err := o.copyUp(ctx, "setattr", name, data); err != nil {
+			return Attr{}, err
+		}
 	}
 	a, err := o.stack.upper.SetAttr(ctx, name, set)
 	if err != nil {

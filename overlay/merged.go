@@ -14,7 +14,7 @@ type part struct {
 }
 
 // A merged is a directory of the tree: the directories of the layers that it
-// shows together. It is immutable but for dead.
+// shows together. It is immutable but for names and dead.
 type merged struct {
 	parts []part // top first; never empty
 	// unsure are the places where a layer that others may change had no
@@ -23,6 +23,8 @@ type merged struct {
 	// below is the directory's name in the tree of the lowers; "" if none of
 	// it can be there: it is new, or opaque.
 	below Name
+
+	names frozenNames
 
 	// A merged is valid while neither it nor an ancestor is dead.
 	parent *merged // nil for a root
@@ -95,7 +97,12 @@ func (s *stack) merge(ctx context.Context, base int, parent *merged, dir Name) (
 		m.below = parent.below.Join(dir.Base())
 	}
 	hidden := syscall.ENOENT // what dir is if no part is found
-	for i, up := range parent.parts {
+	for i := 0; ; i++ {
+		i = parent.names.next(ctx, s, parent.parts, i, dir.Base())
+		if i >= len(parent.parts) {
+			break
+		}
+		up := parent.parts[i]
 		p := place{up.layer, up.name.Join(dir.Base())}
 		a, marks, err := s.look(ctx, p, i < len(parent.parts)-1)
 		if marks.Gone {

@@ -155,8 +155,17 @@ func (s *stack) find(ctx context.Context, op string, name Name) (hit, error) {
 // findIn finds the file base of the directory d. It fails with ENOTDIR if a
 // part of d is no directory any more.
 func (s *stack) findIn(ctx context.Context, d *merged, base string) (hit, error) {
-	for i, part := range d.parts {
-		p := place{part.layer, part.name.Join(base)}
+	return s.findFrom(ctx, d, 0, base)
+}
+
+// findFrom is findIn without regard to the first parts of d.
+func (s *stack) findFrom(ctx context.Context, d *merged, first int, base string) (hit, error) {
+	for i := first; ; i++ {
+		i = d.names.next(ctx, s, d.parts, i, base)
+		if i >= len(d.parts) {
+			return hit{}, PathError("lstat", Name(base), syscall.ENOENT)
+		}
+		p := place{d.parts[i].layer, d.parts[i].name.Join(base)}
 		a, m, err := s.look(ctx, p, i < len(d.parts)-1)
 		switch {
 		case err == nil:
@@ -168,17 +177,16 @@ func (s *stack) findIn(ctx context.Context, d *merged, base string) (hit, error)
 			return hit{}, err
 		}
 	}
-	return hit{}, PathError("lstat", Name(base), syscall.ENOENT)
 }
 
 // below reports whether the lowers hold a file base of the directory d that
 // the upper has to hide where it shall not be seen.
 func (s *stack) below(ctx context.Context, d *merged, base string) (bool, error) {
-	lower := &merged{parts: d.parts}
+	first := 0
 	if d.inUpper(s) {
-		lower.parts = d.parts[1:]
+		first = 1
 	}
-	_, err := s.findIn(ctx, lower, base)
+	_, err := s.findFrom(ctx, d, first, base)
 	switch {
 	case err == nil:
 		return true, nil
