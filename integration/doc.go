@@ -7,7 +7,7 @@
 // skipped, unless the environment's WSFS_REQUIRE lists it (separated by
 // commas): then it fails.
 //
-//	fuse                            a /dev/fuse that can be opened
+//	fuse                            a /dev/fuse that can be opened; without root, fusermount3
 //	root                            effective user 0
 //	git go npm rsync sqlite3 vim    the program of that name
 //	xattr acl                       the programs setfattr, setfacl

@@ -88,6 +88,9 @@ func lacks(requirement string) error {
 		}
 		return nil
 	case "fuse":
+		if os.Geteuid() != 0 {
+			return lacks("fusermount3") // which opens the device for others
+		}
 		fd, err := syscall.Open("/dev/fuse", syscall.O_RDWR|syscall.O_CLOEXEC, 0)
 		if err != nil {
 			return err
