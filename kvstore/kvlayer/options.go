@@ -32,7 +32,7 @@ const (
 // limit keeps it, or a pin does.
 type History struct {
 	Commits uint64        // the newest so many of the namespace; 1,000 if 0
-	Age     time.Duration // all that are younger; 7 days if 0
+	Age     time.Duration // all that are younger; 24 hours if 0
 }
 
 // Options are what New takes; the zero value is usable.
@@ -72,7 +72,8 @@ type Options struct {
 	// hosts that share a store must agree to a fraction of it.
 	Lease time.Duration
 	// SweepEvery is how often what nobody needs any more is removed from the
-	// store; 10 min if 0, only by Sweep if negative.
+	// store, the first time soon after New; 10 min if 0, only by Sweep if
+	// negative.
 	SweepEvery time.Duration
 
 	// Spool is the directory for content that was written and not committed,
@@ -95,7 +96,7 @@ func (o Options) withDefaults() Options {
 	setDefault(&o.Owner, rand.Text())
 	setDefault(&o.RootPerm.Mode, 0o755)
 	setDefault(&o.History.Commits, 1000)
-	setDefault(&o.History.Age, 7*24*time.Hour)
+	setDefault(&o.History.Age, 24*time.Hour)
 	setDefault(&o.Timeout, 5*time.Second)
 	setDefault(&o.Lease, 10*time.Minute)
 	setDefault(&o.SweepEvery, 10*time.Minute)

@@ -38,15 +38,18 @@ func decodeOwner(b []byte) (ownerInfo, error) {
 // does not count.
 const beatsPerLease = 4
 
+// firstSweep is how long after New it is first swept: workspaces that are
+// mounted for minutes only must not leave their history for ever.
+const firstSweep = 5 * time.Second
+
 // maintain does what has to be done from time to time, until ctx is done.
 func (l *Layer) maintain(ctx context.Context) {
 	beat := time.NewTicker(l.opt.Lease / beatsPerLease)
 	defer beat.Stop()
-	var sweep <-chan time.Time
-	if l.opt.SweepEvery > 0 {
-		ticker := time.NewTicker(l.opt.SweepEvery)
-		defer ticker.Stop()
-		sweep = ticker.C
+	sweep := time.NewTimer(firstSweep)
+	defer sweep.Stop()
+	if l.opt.SweepEvery < 0 {
+		sweep.Stop()
 	}
 	for swept := uint64(0); ; {
 		select {
@@ -56,7 +59,8 @@ func (l *Layer) maintain(ctx context.Context) {
 			if err := l.beat(ctx); err != nil && ctx.Err() == nil {
 				l.opt.Log.Warn("kvlayer: lease not renewed", "ns", l.ns, "segment", l.opt.Segment, "err", err)
 			}
-		case <-sweep:
+		case <-sweep.C:
+			sweep.Reset(l.opt.SweepEvery)
 			n, err := l.lastCommit(ctx)
 			if err == nil && n != swept {
 				swept, err = n, l.Sweep(ctx)
