@@ -21,6 +21,7 @@ var benchModes = []struct {
 	{"plain", Options{Plain: true}},
 	{"loop", Options{}},
 	{"clone", Options{Clone: true}},
+	{"unpinned", Options{Unpinned: true}},
 	{"one", Options{Readers: 1}},
 	{"four", Options{Readers: 4}},
 }
@@ -45,13 +46,16 @@ func BenchmarkRoundTrips(b *testing.B) {
 	servers := map[string]*Server{}
 	for _, m := range benchModes {
 		if slices.Contains(chosen, m.name) {
-			servers[m.name] = serve(b, newTestFS(), m.o)
+			fs := newTestFS("big")
+			fs.files[fs.names["big"]].data = make([]byte, 16<<20)
+			servers[m.name] = serve(b, fs, m.o)
 		}
 	}
 	for b.Loop() {
-		for _, cell := range []roundTrip{
+		for _, cell := range cells(os.Getenv("WSFS_BENCH_CELLS"), []roundTrip{
 			{"getattr", 1}, {"getattr", 4}, {"getattr", 16}, {"read", 1}, {"read", 8}, {"create", 1}, {"create", 8},
-		} {
+			{"sequential", 1},
+		}) {
 			times, cpus := map[string][]float64{}, map[string][]float64{}
 			for range rounds {
 				for _, name := range chosen {
@@ -65,6 +69,16 @@ func BenchmarkRoundTrips(b *testing.B) {
 	}
 }
 
+// cells returns those of all that are chosen, "getattr-1,read-8", or all.
+func cells(chosen string, all []roundTrip) []roundTrip {
+	if chosen == "" {
+		return all
+	}
+	return slices.DeleteFunc(all, func(c roundTrip) bool {
+		return !slices.Contains(strings.Split(chosen, ","), fmt.Sprintf("%s-%d", c.op, c.clients))
+	})
+}
+
 // measure returns the wall time and the server's CPU time of one operation, in
 // microseconds.
 func measure(b *testing.B, s *Server, cell roundTrip, length string) (took, cpu float64) {
@@ -73,16 +87,11 @@ func measure(b *testing.B, s *Server, cell roundTrip, length string) (took, cpu 
 	if err != nil {
 		b.Fatalf("client: %v: %s", err, out)
 	}
-	n, err := strconv.ParseFloat(out, 64)
-	if err != nil || n == 0 {
-		b.Fatalf("client: got %q, want a count", out)
+	var n, elapsed float64
+	if _, err := fmt.Sscan(out, &n, &elapsed); err != nil || n == 0 {
+		b.Fatalf("client: got %q, want a count and a time", out)
 	}
-	d, err := time.ParseDuration(length)
-	if err != nil {
-		b.Fatal(err)
-	}
-	us := float64(time.Microsecond)
-	return float64(d) / us / n * float64(cell.clients), float64(cpuTime()-before) / us / n
+	return elapsed / n * float64(cell.clients), float64((cpuTime() - before).Microseconds()) / n
 }
 
 func report(b *testing.B, cell roundTrip, chosen []string, times, cpus map[string][]float64) {

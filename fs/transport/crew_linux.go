@@ -15,10 +15,10 @@ import (
 
 // A crew is the readers of one connection.
 //
-// A pinned reader per CPU handles requests itself. As long as one of them
-// waits in the kernel no time is lost. When every reader has been in the same
-// handler for a tick, the watcher adds a spare, which is not pinned; it leaves
-// when the pinned ones keep up again.
+// A reader per CPU handles requests itself, pinned to it as long as place finds
+// that good. While one of them waits in the kernel no time is lost. When every
+// reader has been in the same handler for a tick, the watcher adds a spare; it
+// leaves when the others keep up again.
 type crew struct {
 	proto  requestHandler // immutable
 	dev    *device        // immutable
@@ -38,6 +38,7 @@ type crew struct {
 
 	jammedAt atomic.Int64  // now() when all readers were last seen stuck
 	started  atomic.Uint64 // spares ever started
+	pins     atomic.Uint64 // readers ever pinned
 
 	ended   sync.WaitGroup // readers
 	lost    chan struct{}  // closed when a reader sees that the connection ended
@@ -73,7 +74,7 @@ func newCrew(proto requestHandler, dev *device, maxWrite int, o Options) *crew {
 	}
 }
 
-// serve runs a reader on each of cpus and returns when all have ended.
+// serve runs a reader for each of cpus and returns when all have ended.
 func (c *crew) serve(cpus []int) {
 	for _, cpu := range cpus {
 		c.mu.Lock()
@@ -86,13 +87,14 @@ func (c *crew) serve(cpus []int) {
 	var others sync.WaitGroup
 	others.Go(func() { c.watch(idle) })
 	others.Go(func() { c.cancelInflight(idle) })
+	others.Go(func() { c.place(idle) })
 	c.ended.Wait()
 	close(idle)
 	others.Wait()
 }
 
-// startLocked adds r to the crew and runs it on cpu, or anywhere if cpu is
-// negative.
+// startLocked adds r to the crew and runs it, with cpu as the one that it may
+// be pinned to unless that is negative.
 //
 // Preconditions: c.mu is held; serve does not wait yet, or some reader has not
 // left the crew.
@@ -103,7 +105,7 @@ func (c *crew) startLocked(r *reader, cpu int) {
 	c.size.Add(1)
 	c.ended.Go(func() {
 		if cpu >= 0 {
-			c.pin(r, cpu)
+			c.settle(r, cpu)
 		}
 		errno := r.run()
 		if errno != 0 {
@@ -116,16 +118,14 @@ func (c *crew) startLocked(r *reader, cpu int) {
 	})
 }
 
-// pin binds the calling goroutine's thread to cpu; the thread ends with the
-// goroutine, since nobody unlocks it. A CPU that has gone, or a kernel that
-// refuses, costs speed only.
-func (c *crew) pin(r *reader, cpu int) {
+// settle gives the calling goroutine a thread that place may pin to cpu, and a
+// device of its own if that is wanted. The thread ends with the goroutine,
+// since nobody unlocks it.
+func (c *crew) settle(r *reader, cpu int) {
 	goruntime.LockOSThread()
-	var set unix.CPUSet
-	set.Set(cpu)
-	if err := unix.SchedSetaffinity(0, &set); err != nil {
-		c.log.Debug("fuse: reader not pinned", "cpu", cpu, "err", err)
-	}
+	c.mu.Lock()
+	r.cpu, r.tid = cpu, unix.Gettid()
+	c.mu.Unlock()
 	if !c.clone {
 		return
 	}
@@ -309,5 +309,6 @@ func (c *crew) stats() Stats {
 		Readers:       len(c.readers),
 		Spares:        c.running,
 		SparesStarted: c.started.Load(),
+		Pinned:        c.pins.Load(),
 	}
 }

@@ -6,9 +6,12 @@
 //
 // The time of a request of one client is mostly the time of two wake-ups, and
 // waking a thread on another CPU costs more than the handler. Therefore a
-// Server has one reader per CPU, a thread pinned to it, that reads a request,
-// calls the handler and writes the answer itself; nothing is handed to another
-// goroutine. Parsing and encoding are go-fuse's (fuse.ProtocolServer).
+// Server has a reader per CPU, a thread that reads a request, calls the handler
+// and writes the answer itself; nothing is handed to another goroutine. Parsing
+// and encoding are go-fuse's (fuse.ProtocolServer). While CPUs are idle each
+// reader is pinned to one, which saves one of the two wake-ups across CPUs. The
+// kernel wakes readers in turn, so a reader that waits for a CPU on which
+// something else computes delays everybody; then they are let go (placement).
 //
 // A handler that takes long would stop its reader. While all readers have been
 // in the same handlers for a millisecond, spare ones that are not pinned are

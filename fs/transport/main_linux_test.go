@@ -51,6 +51,7 @@ func client(args []string) int {
 	case "open":
 		return clientOpen(dir, args[2:])
 	case "burn":
+		//lint:ignore SA5002 it is there to keep a CPU busy
 		for {
 		}
 	case "cat":
@@ -127,7 +128,7 @@ func clientServe(dir string, others bool) int {
 }
 
 // clientBench runs an operation in a number of threads for a time and prints
-// how often it was done.
+// how often it was done, and in how many microseconds.
 func clientBench(what, dir, workers, length string) int {
 	n, _ := strconv.Atoi(workers)
 	d, err := time.ParseDuration(length)
@@ -137,24 +138,26 @@ func clientBench(what, dir, workers, length string) int {
 	}
 	var total atomic.Int64
 	var wg sync.WaitGroup
-	end := time.Now().Add(d)
+	const batch = 4 // operations between two looks at the clock
+	began := time.Now()
+	end := began.Add(d)
 	for i := range n {
 		wg.Go(func() {
 			var count int64
 			for time.Now().Before(end) {
-				for range 8 {
+				for range batch {
 					if err := f(dir, i); err != nil {
 						fmt.Fprintln(os.Stderr, what, err)
 						return
 					}
 				}
-				count += 8
+				count += batch
 			}
 			total.Add(count)
 		})
 	}
 	wg.Wait()
-	fmt.Println(total.Load())
+	fmt.Println(total.Load(), time.Since(began).Microseconds())
 	return 0
 }
 
@@ -173,6 +176,22 @@ var benchOps = map[string]func(dir string, worker int) error{
 			return err
 		}
 		return unix.Close(fd)
+	},
+	"sequential": func(dir string, _ int) error {
+		fd, err := unix.Open(dir+"/big", unix.O_RDONLY, 0)
+		if err != nil {
+			return err
+		}
+		defer unix.Close(fd)
+		if err := unix.Fadvise(fd, 0, 0, unix.FADV_DONTNEED); err != nil {
+			return err
+		}
+		b := make([]byte, 128<<10)
+		for {
+			if n, err := unix.Read(fd, b); n == 0 || err != nil {
+				return err
+			}
+		}
 	},
 	"create": func(dir string, worker int) error {
 		name := dir + "/new" + strconv.Itoa(worker)

@@ -13,16 +13,20 @@ type Options struct {
 	// want what only fuse.Server does (SingleThreaded).
 	Plain bool
 
-	// Readers is the number of pinned readers; 0 stands for one per CPU that
-	// the process may use, at most DefaultReaders.
+	// Readers is the number of readers; 0 stands for one per CPU that the
+	// process may use, at most DefaultReaders.
 	Readers int
 
-	// Spares bounds the unpinned readers that stand in while all others are
-	// stuck in a handler; 0 stands for DefaultSpares.
+	// Unpinned lets the readers' threads always run where the scheduler puts
+	// them; without it they are pinned to a CPU each while CPUs are idle.
+	Unpinned bool
+
+	// Spares bounds the readers that stand in while all others are stuck in a
+	// handler; 0 stands for DefaultSpares.
 	Spares int
 
-	// Clone gives each pinned reader its own clone of the device, so that
-	// answers of different readers do not meet on one kernel lock.
+	// Clone gives each reader its own clone of the device, so that answers of
+	// different readers do not meet on one kernel lock.
 	Clone bool
 
 	// Grace is how long Unmount waits for the last request to be answered
@@ -34,7 +38,7 @@ type Options struct {
 }
 
 const (
-	// DefaultReaders bounds the pinned readers. The kernel wakes readers in
+	// DefaultReaders bounds the readers. The kernel wakes readers in
 	// turn, so more than there is work for only spread it over cold CPUs.
 	DefaultReaders = 8
 	// DefaultSpares bounds the memory that handlers which hang can take: a

@@ -62,6 +62,10 @@ type reader struct {
 	spare bool           // immutable
 	iov   [2][1][]byte   // in and out of HandleRequest, kept to save an allocation
 
+	// tid is the reader's thread, 0 if it may not be pinned, and cpu where it
+	// may be. Protected by crew.mu.
+	tid, cpu int
+
 	// inflight is the number of the request that is being handled, else 0.
 	// Set by the reader alone.
 	inflight atomic.Uint64

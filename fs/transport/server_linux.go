@@ -17,12 +17,12 @@ import (
 
 // A Server serves one mount.
 type Server struct {
-	point   string        // immutable; absolute, without links
-	grace   time.Duration // immutable
-	log     *slog.Logger  // immutable
-	device  string        // immutable; "major:minor" of the mount, "" if it went at once
-	kernel  fuse.InitIn   // immutable
-	readers int           // immutable; pinned readers asked for, 0: per CPU
+	point  string        // immutable; absolute, without links
+	grace  time.Duration // immutable
+	log    *slog.Logger  // immutable
+	device string        // immutable; "major:minor" of the mount, "" if it went at once
+	kernel fuse.InitIn   // immutable
+	cpus   []int         // immutable; where readers run, -1 for anywhere
 
 	plain *fuse.Server // immutable; nil unless go-fuse serves
 
@@ -61,7 +61,7 @@ func Mount(mountpoint string, raw fuse.RawFileSystem, opts *fuse.MountOptions, o
 	}
 	serving.Add(1)
 	s := &Server{
-		point: point, grace: o.Grace, log: o.Log, raw: raw, readers: o.Readers,
+		point: point, grace: o.Grace, log: o.Log, raw: raw, cpus: readerCPUs(o),
 		ready: make(chan struct{}), served: make(chan struct{}),
 	}
 	if o.Plain || mopts.SingleThreaded {
@@ -126,7 +126,7 @@ func (s *Server) Serve() {
 		s.plain.Serve()
 		return
 	}
-	s.crew.serve(pinnedCPUs(s.readers))
+	s.crew.serve(s.cpus)
 	s.dev.close()
 	s.raw.OnUnmount()
 }
@@ -139,28 +139,38 @@ func (s *Server) gone() {
 	})
 }
 
-// pinnedCPUs returns the CPUs to put readers on: the first n, at most
-// DefaultReaders for 0, of those that the process may use. -1 stands for any.
-func pinnedCPUs(n int) []int {
-	var set unix.CPUSet
-	var cpus []int
-	if err := unix.SchedGetaffinity(os.Getpid(), &set); err == nil {
-		for cpu := range len(set) * strconv.IntSize {
-			if set.IsSet(cpu) {
-				cpus = append(cpus, cpu)
-			}
+// readerCPUs returns for each reader the CPU to put it on, one of those that
+// the process may use, or -1 for any.
+func readerCPUs(o Options) []int {
+	allowed := allowedCPUs()
+	n := o.Readers
+	if n <= 0 {
+		n = min(len(allowed), DefaultReaders)
+	}
+	cpus := make([]int, n)
+	for i := range cpus {
+		cpus[i] = allowed[i%len(allowed)]
+		if o.Unpinned {
+			cpus[i] = -1
 		}
 	}
-	if len(cpus) == 0 {
-		cpus = []int{-1}
+	return cpus
+}
+
+// allowedCPUs returns the CPUs that the process may use, {-1} if the kernel
+// does not tell.
+func allowedCPUs() []int {
+	var set unix.CPUSet
+	if err := unix.SchedGetaffinity(os.Getpid(), &set); err != nil {
+		return []int{-1}
 	}
-	if n <= 0 {
-		return cpus[:min(len(cpus), DefaultReaders)]
+	var cpus []int
+	for cpu := range len(set) * strconv.IntSize {
+		if set.IsSet(cpu) {
+			cpus = append(cpus, cpu)
+		}
 	}
-	for i := 0; len(cpus) < n; i++ {
-		cpus = append(cpus, cpus[i])
-	}
-	return cpus[:n]
+	return cpus
 }
 
 // WaitMount waits for Serve and for the mount to answer. Afterwards the kernel

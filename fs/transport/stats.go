@@ -28,6 +28,8 @@ type Stats struct {
 	Spares  int       // running now
 	// SparesStarted counts the times that all readers were stuck.
 	SparesStarted uint64
+	// Pinned counts the times that a reader was bound to its CPU.
+	Pinned uint64
 }
 
 // opcodes is the number of opcodes counted apart; higher ones share the last.
