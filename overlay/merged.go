@@ -18,7 +18,8 @@ type part struct {
 type merged struct {
 	parts []part // top first; never empty
 	// unsure are the places where a layer that others may change had no
-	// directory. If one appears there, the merged is out of date.
+	// directory, though it has the parent. If one appears there, the merged
+	// and all below it are out of date.
 	unsure []place
 	// below is the directory's name in the tree of the lowers; "" if none of
 	// it can be there: it is new, or opaque.
@@ -56,10 +57,9 @@ func (s *stack) resolve(ctx context.Context, base int, dir Name) (*merged, error
 		return s.roots[base], nil
 	}
 	if m := s.cache.get(base, dir); m != nil {
-		if ok, err := s.stillAbsent(ctx, m.unsure); ok || err != nil {
+		if ok, err := s.current(ctx, m); ok || err != nil {
 			return m, err
 		}
-		s.cache.kill(base, dir)
 	}
 	parent, err := s.resolve(ctx, base, dir.Dir())
 	if err != nil {
@@ -77,14 +77,20 @@ func (s *stack) resolve(ctx context.Context, base int, dir Name) (*merged, error
 	return m, nil
 }
 
-// stillAbsent reports whether none of places is a directory now.
-func (s *stack) stillAbsent(ctx context.Context, places []place) (bool, error) {
-	for _, p := range places {
-		switch a, err := s.layers[p.layer].Lstat(ctx, p.name); {
-		case err == nil && a.IsDir():
-			return false, nil
-		case err != nil && !absent(err):
-			return false, err
+// current reports whether no layer that others may change has got a directory
+// meanwhile where it had none for m or an ancestor. If one has, what was made
+// from its absence is dead.
+func (s *stack) current(ctx context.Context, m *merged) (bool, error) {
+	for ; m != nil; m = m.parent {
+		for _, p := range m.unsure {
+			a, err := s.layers[p.layer].Lstat(ctx, p.name)
+			if err == nil && a.IsDir() {
+				m.dead.Store(true)
+				return false, nil
+			}
+			if err != nil && !absent(err) {
+				return false, err
+			}
 		}
 	}
 	return true, nil
@@ -148,7 +154,9 @@ func (s *stack) redirected(ctx context.Context, m *merged, target Name) (*merged
 	switch {
 	case err == nil:
 		m.parts = append(m.parts, lower.parts...)
-		m.unsure = append(m.unsure, lower.unsure...)
+		for q := lower; q != nil; q = q.parent {
+			m.unsure = append(m.unsure, q.unsure...)
+		}
 	case !absent(err):
 		return nil, err
 	}
