@@ -297,7 +297,7 @@ func needMount(t testing.TB) {
 
 func testOptions() *fuse.MountOptions {
 	return &fuse.MountOptions{
-		Name: "wsfs-test", AllowOther: true, DisableReadDirPlus: true, MaxBackground: 64, Options: []string{"default_permissions"},
+		Name: "wsfs-test", AllowOther: true, DisableReadDirPlus: true, MaxBackground: 64, MaxReadAhead: 1 << 20, Options: []string{"default_permissions"},
 		ExtraCapabilities: fuse.CAP_HANDLE_KILLPRIV_V2 | fuse.CAP_DONT_MASK,
 	}
 }

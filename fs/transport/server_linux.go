@@ -78,6 +78,9 @@ func Mount(mountpoint string, raw fuse.RawFileSystem, opts *fuse.MountOptions, o
 		return nil, errors.Join(err, unmount(point, true))
 	}
 	s.device = top.device
+	if err := raiseReadAhead(s.device, s.kernel.MaxReadAhead, mopts); err != nil {
+		s.log.Debug("fuse: read-ahead stays as the kernel has it", "err", err)
+	}
 	return s, nil
 }
 

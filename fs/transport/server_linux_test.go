@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/rand"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -68,6 +69,33 @@ func TestUnmountEndsServe(t *testing.T) {
 			}
 			if _, err := os.Stat(filepath.Join(dir, "file")); !errors.Is(err, syscall.ENOENT) {
 				t.Errorf("Stat of a file of the mount after Unmount: got %v, want ENOENT", err)
+			}
+		})
+	}
+}
+
+// TestLargeRequests reads and writes in order: requests have to come as large
+// as the options allow, and not as the kernel starts with, 128 KiB.
+func TestLargeRequests(t *testing.T) {
+	t.Parallel()
+	for mode, o := range modes {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			fs := newTestFS("big")
+			fs.files[fs.names["big"]].data = make([]byte, 8<<20)
+			s := serve(t, fs, o)
+			f, err := os.Open(filepath.Join(s.Mountpoint(), "big"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer f.Close()
+			if _, err := io.CopyBuffer(struct{ io.Writer }{io.Discard}, struct{ io.Reader }{f}, make([]byte, 64<<10)); err != nil {
+				t.Fatal(err)
+			}
+			fs.mu.Lock()
+			defer fs.mu.Unlock()
+			if fs.most != 1<<20 {
+				t.Errorf("largest READ: got %d bytes, want 1 MiB", fs.most)
 			}
 		})
 	}

@@ -23,6 +23,7 @@ type testFS struct {
 	names map[string]uint64
 	files map[uint64]*testFile
 	next  uint64
+	most  int // the largest READ so far
 }
 
 type testFile struct {
@@ -158,6 +159,7 @@ func (f *testFS) Read(_ <-chan struct{}, in *fuse.ReadIn, buf []byte) (fuse.Read
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	data := f.files[in.NodeId].data
+	f.most = max(f.most, len(buf))
 	if in.Offset >= uint64(len(data)) {
 		return fuse.ReadResultData(nil), fuse.OK
 	}
