@@ -23,7 +23,7 @@ func newHost(t *testing.T) (*Host, string) {
 	return h, dir
 }
 
-func put0(t *testing.T, dir, name, data string) {
+func put0(t testing.TB, dir, name, data string) {
 	t.Helper()
 	must(t, "WriteFile", os.WriteFile(filepath.Join(dir, name), []byte(data), 0o644))
 }

@@ -110,7 +110,7 @@ func want(t *testing.T, what string, err error, code syscall.Errno) {
 	}
 }
 
-func must(t *testing.T, what string, err error) {
+func must(t testing.TB, what string, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatalf("%s: %v", what, err)
