@@ -330,3 +330,43 @@ func TestSecondMountOnTopIsNotTakenOff(t *testing.T) {
 		t.Errorf("Unmount of the one on top: %v", err)
 	}
 }
+
+func TestUnmountDoesNotWaitForADeafHandler(t *testing.T) {
+	t.Parallel()
+	for mode, o := range modes {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			o.Grace = 50 * time.Millisecond
+			fs := newTestFS("block-deaf")
+			s := serve(t, fs, o)
+			outcomes := openBlocking(t, fs, s.Mountpoint(), []string{"block-deaf"})
+			if err := s.Detach(); !errors.Is(err, syscall.ETIMEDOUT) {
+				t.Errorf("Detach with a handler that does not end: got %v, want ETIMEDOUT", err)
+			}
+			if got := <-outcomes; got == "" {
+				t.Errorf("Open that waited for it: got no error")
+			}
+			close(fs.release)
+			<-fs.unmounted
+		})
+	}
+}
+
+func TestUnmountWithACopyInAnotherNamespace(t *testing.T) {
+	t.Parallel()
+	for mode, o := range modes {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			o.Grace = 50 * time.Millisecond
+			fs := newTestFS()
+			s := serve(t, fs, o)
+			cmd := clientCommand(testBinary(t), "idle", "")
+			cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS}
+			start(t, cmd).expect(t, "idle")
+			if err := s.Unmount(); err != nil {
+				t.Errorf("Unmount while another namespace has a copy: %v", err)
+			}
+			<-fs.unmounted
+		})
+	}
+}

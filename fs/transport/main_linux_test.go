@@ -50,6 +50,11 @@ func client(args []string) int {
 		return clientUser(dir)
 	case "open":
 		return clientOpen(dir, args[2:])
+	case "idle":
+		fmt.Println("idle")
+		var b [1]byte
+		os.Stdin.Read(b[:])
+		return 0
 	case "burn":
 		//lint:ignore SA5002 it is there to keep a CPU busy
 		for {

@@ -10,7 +10,8 @@ import (
 )
 
 // testFS is a flat directory in memory. Opening a file whose name starts with
-// "block" blocks until the request is cancelled or release is closed.
+// "block" blocks until release is closed, or, unless it starts with
+// "block-deaf", until the request is cancelled.
 type testFS struct {
 	fuse.RawFileSystem
 	release   chan struct{} // lets blocked opens go
@@ -117,6 +118,10 @@ func (f *testFS) Open(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut
 		return fuse.OK
 	}
 	f.entered <- name
+	if strings.HasPrefix(name, "block-deaf") {
+		<-f.release
+		return fuse.OK
+	}
 	select {
 	case <-f.release:
 		return fuse.OK
