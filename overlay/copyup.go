@@ -14,6 +14,10 @@ import (
 // changed under it.
 const copyTries = 16
 
+// tornTries is after how many of them a copy is taken though others wrote to
+// the file meanwhile: a log that grows all the time would never be copied.
+const tornTries = 4
+
 // errMoved says that a name does not mean the file any more that was copied.
 var errMoved = errors.New("overlay: the file moved while it was copied")
 
@@ -26,7 +30,7 @@ func (o *Overlay) CopyUp(ctx context.Context, name Name) error {
 // copyUp is CopyUp; without data the copy of a regular file is empty.
 func (o *Overlay) copyUp(ctx context.Context, op string, name Name, data bool) error {
 	var last error
-	for range copyTries {
+	for try := range copyTries {
 		h, err := o.find(ctx, op, name)
 		if err != nil || h.top {
 			return err
@@ -34,7 +38,7 @@ func (o *Overlay) copyUp(ctx context.Context, op string, name Name, data bool) e
 		if o.stack.upper == nil {
 			return PathError(op, name, syscall.EROFS)
 		}
-		last = o.copyHit(ctx, op, name, h, data)
+		last = o.copyHit(ctx, op, name, h, data, try >= tornTries)
 		if last == nil {
 			return nil
 		}
@@ -51,8 +55,8 @@ func (o *Overlay) copyUp(ctx context.Context, op string, name Name, data bool) e
 }
 
 // copyHit copies the lower file h, which is at name, unless another call does:
-// then it waits for that.
-func (o *Overlay) copyHit(ctx context.Context, op string, name Name, h hit, data bool) error {
+// then it waits for that. With torn the file may be written to meanwhile.
+func (o *Overlay) copyHit(ctx context.Context, op string, name Name, h hit, data, torn bool) error {
 	if name != Root {
 		if d, err := o.stack.resolve(ctx, 0, name.Dir()); err != nil {
 			return err
@@ -80,7 +84,7 @@ func (o *Overlay) copyHit(ctx context.Context, op string, name Name, h hit, data
 		switch {
 		case err != nil:
 			return err
-		case now.place != h.place, changed(ctx, c.From, c.Attr):
+		case now.place != h.place, !torn && changed(ctx, c.From, c.Attr):
 			return errMoved
 		}
 		if err := put(); err != nil {

@@ -29,6 +29,9 @@ func (o *Overlay) followIndex(ctx context.Context, op string, name Name, h *hit)
 	if x, ok := o.stack.indexer(name); ok && x.Indexed(ino) {
 		return true, o.linkIndexed(ctx, op, name, h.place, ino)
 	}
+	if !h.attr.IsRegular() {
+		return false, nil // a copy of anything else is no different
+	}
 	for i := 1; i < h.layer; i++ {
 		x := o.stack.layers[i].indexed
 		if x == nil || !x.Indexed(ino) {

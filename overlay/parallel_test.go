@@ -123,6 +123,39 @@ func TestCopyUpOnce(t *testing.T) {
 	}
 }
 
+// A growing layer has files that grow whenever they are read.
+type growing struct{ *memlayer.Layer }
+
+func (g growing) Open(ctx context.Context, name overlay.Name) (overlay.Handle, error) {
+	h, err := g.Layer.OpenFile(ctx, name, overlay.Append, overlay.Perm{})
+	return growingHandle{h}, err
+}
+
+type growingHandle struct{ overlay.WriteHandle }
+
+func (h growingHandle) ReadAt(p []byte, off int64) (int, error) {
+	n, err := h.WriteHandle.ReadAt(p, off)
+	if off == 0 {
+		h.WriteAt([]byte("more"), 0)
+	}
+	return n, err
+}
+
+// TestCopyUpOfGrowingFile checks that a file which the host writes to all the
+// time can be copied up.
+func TestCopyUpOfGrowingFile(t *testing.T) {
+	t.Parallel()
+	project := growing{memlayer.New(memlayer.Options{Source: overlay.Host})}
+	write(t, project, "log", "first")
+	o := overlay.New(memlayer.New(memlayer.Options{}), project)
+	if err := o.CopyUp(t.Context(), "log"); err != nil {
+		t.Fatalf("CopyUp: %v", err)
+	}
+	if got := read(t, o, "log"); got[:5] != "first" {
+		t.Errorf("the copy begins with %q, want first", got[:5])
+	}
+}
+
 // TestReadersSeeOneMoment reads names while others remove them, make them anew
 // and move their directories: what was deleted never shows again.
 func TestReadersSeeOneMoment(t *testing.T) {
