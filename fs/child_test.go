@@ -16,6 +16,7 @@ var children = map[string]func(args []string) error{
 	"script":   playScript,
 	"random":   playRandom,
 	"opens":    playOpens,
+	"tree":     playTree,
 	"mapstore": storeToMapping,
 }
 

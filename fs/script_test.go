@@ -39,6 +39,9 @@ func playScript(args []string) error {
 type player struct {
 	dir  string
 	open map[string]int
+	// noDirLinks leaves the link count of directories out: one of several
+	// layers has 1.
+	noDirLinks bool
 }
 
 func (p *player) at(name string) string { return filepath.Join(p.dir, name) }
@@ -140,7 +143,7 @@ func (p *player) play(op string, w []string) (string, error) {
 	case "stat":
 		var st unix.Stat_t
 		err := unix.Lstat(p.at(w[0]), &st)
-		return statLine(&st), err
+		return p.statLine(&st), err
 	}
 	return p.playOpen(op, w, num)
 }
@@ -153,13 +156,16 @@ func (p *player) playOpen(op string, w []string, num func(i, base int) int) (str
 	case "open": // open FD NAME FLAGS
 		flags := map[string]int{"r": unix.O_RDONLY, "w": unix.O_WRONLY, "rw": unix.O_RDWR, "a": unix.O_WRONLY | unix.O_APPEND, "path": unix.O_PATH}
 		fd, err := unix.Open(p.at(w[1]), flags[w[2]]|unix.O_CLOEXEC, 0)
-		p.open[w[0]] = fd
+		if err == nil {
+			p.open[w[0]] = fd
+		}
 		return done(err)
 	case "tmpfile": // tmpfile FD DIR MODE
 		fd, err := unix.Open(p.at(w[1]), unix.O_TMPFILE|unix.O_RDWR, uint32(num(2, 8)))
 		p.open[w[0]] = fd
 		return done(err)
 	case "close":
+		delete(p.open, w[0])
 		return done(unix.Close(fd))
 	case "fread":
 		b := make([]byte, 4096)
@@ -171,7 +177,7 @@ func (p *player) playOpen(op string, w []string, num func(i, base int) int) (str
 	case "fstat":
 		var st unix.Stat_t
 		err := unix.Fstat(fd, &st)
-		return statLine(&st), err
+		return p.statLine(&st), err
 	case "fchmod":
 		return done(unix.Fchmod(fd, uint32(num(1, 8))))
 	case "fchown":
@@ -194,6 +200,14 @@ func (p *player) with(name string, flags int, fn func(fd int) (int, error)) (str
 	}
 	n, err := fn(fd)
 	return strconv.Itoa(n), errors.Join(err, unix.Close(fd))
+}
+
+// statLine is statLine, as far as the player wants it.
+func (p *player) statLine(st *unix.Stat_t) string {
+	if p.noDirLinks && st.Mode&unix.S_IFMT == unix.S_IFDIR {
+		st.Nlink = 0
+	}
+	return statLine(st)
 }
 
 // statLine returns what is the same on every file system.
