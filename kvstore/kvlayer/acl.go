@@ -28,6 +28,7 @@ const (
 	aclOther    = 0x20
 )
 
+// An aclEntry is what an ACL says of one user or group, or of a class of them.
 type aclEntry struct {
 	tag, perm uint16
 	id        uint32
@@ -70,6 +71,7 @@ func checkACL(acl []aclEntry) error {
 	return nil
 }
 
+// encodeACL is the inverse of decodeACL.
 func encodeACL(acl []aclEntry) []byte {
 	b := binary.LittleEndian.AppendUint32(make([]byte, 0, aclHeader+len(acl)*aclEntrySize), aclVersion)
 	for _, e := range acl {

@@ -61,6 +61,7 @@ func (t *tx) tally() error {
 	return nil
 }
 
+// sizeOf is what r counts for in the sums of the head; nil counts nothing.
 func sizeOf(r *record) int64 {
 	if r == nil {
 		return 0
@@ -111,6 +112,8 @@ func (t *tx) writeEntries(b *kvstore.Batch) {
 	}
 }
 
+// writeHistory adds what is kept of the commit itself, and a line for each name
+// whose file it changed.
 func (t *tx) writeHistory(b *kvstore.Batch) error {
 	o := &t.l.opt
 	info := commitInfo{when: t.now, owner: o.Owner, host: o.Host, session: o.Session, who: o.Who, stamp: t.seg.stamp, touched: t.touch}

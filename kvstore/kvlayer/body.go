@@ -29,10 +29,12 @@ type gap struct {
 	off int64
 }
 
+// newBody is the content of r, unchanged.
 func newBody(r *record) body {
 	return body{under: r.content, version: r.version, visible: r.size, size: r.size}
 }
 
+// has reports whether block i was written to since the last commit.
 func (b *body) has(i int64) bool {
 	_, ok := b.blocks[i]
 	return ok || b.spooled[i]
@@ -128,6 +130,8 @@ func (b *body) truncate(size int64) (shrunk int, err error) {
 	return shrunk, nil
 }
 
+// cut drops what blocks hold from size on, and shortens the one that size is in:
+// what grows there again is zeros.
 func (b *body) cut(size int64) (shrunk int, err error) {
 	last, at := size/blockSize, size%blockSize
 	if b.spooled[last] && at > 0 {

@@ -50,6 +50,9 @@ func (c *cache) resetLocked(h head, version uint64) {
 		recs: map[uint64]*record{}, dirs: map[uint64]*dirCache{}}
 }
 
+// dirLocked returns what is cached of the directory dir, to be added to.
+//
+// Preconditions: the layer's mu is held; so it is for the methods below.
 func (c *cache) dirLocked(dir uint64) *dirCache {
 	d := c.dirs[dir]
 	if d == nil {
@@ -59,6 +62,7 @@ func (c *cache) dirLocked(dir uint64) *dirCache {
 	return d
 }
 
+// putRecordLocked caches r, or, if it is nil, that there is no file ino.
 func (c *cache) putRecordLocked(ino uint64, r *record) {
 	if len(c.recs) >= maxCachedRecords {
 		dropSome(c.recs)
@@ -66,6 +70,7 @@ func (c *cache) putRecordLocked(ino uint64, r *record) {
 	c.recs[ino] = r
 }
 
+// putEntryLocked caches what a directory says of one name.
 func (c *cache) putEntryLocked(at link, e entry) {
 	if c.entries >= maxCachedEntries {
 		c.dirs, c.entries = map[uint64]*dirCache{}, 0
@@ -81,6 +86,8 @@ func (c *cache) putEntryLocked(at link, e entry) {
 	}
 }
 
+// putDirLocked caches all that a directory says. names are the cache's from then
+// on.
 func (c *cache) putDirLocked(dir uint64, names map[string]entry) {
 	if old := c.dirs[dir]; old != nil {
 		c.entries -= len(old.names)
@@ -131,6 +138,7 @@ func (l *Layer) reload(ctx context.Context) error {
 	return nil
 }
 
+// decodeHead returns the head in item. A namespace without one is empty.
 func (l *Layer) decodeHead(item kvstore.Item, found bool) (head, error) {
 	if !found {
 		return head{}, nil
@@ -241,6 +249,7 @@ func (l *Layer) names(ctx context.Context, dir uint64) (map[string]entry, error)
 	return names, nil
 }
 
+// scanDir reads all that the directory dir says, past the cache.
 func (l *Layer) scanDir(ctx context.Context, dir uint64) (map[string]entry, error) {
 	names := map[string]entry{}
 	prefix := l.keys.dir(dir)

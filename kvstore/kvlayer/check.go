@@ -33,11 +33,14 @@ type checker struct {
 	broken  []error
 }
 
+// badf reports a broken invariant.
 func (c *checker) badf(format string, args ...any) {
 	c.broken = append(c.broken, fmt.Errorf("kvlayer: namespace %q, segment %q: "+format,
 		append([]any{c.l.ns, c.l.opt.Segment}, args...)...))
 }
 
+// read reads the segment. A value that cannot be decoded ends the check: nothing
+// else could be said with confidence.
 func (c *checker) read(ctx context.Context) error {
 	item, found, err := c.l.get(ctx, c.l.keys.head)
 	if err != nil {

@@ -36,6 +36,7 @@ func chunkShift(size int64) uint8 {
 	return largeShift
 }
 
+// chunkCount is how many chunks a file of size bytes has.
 func chunkCount(size int64, shift uint8) int64 {
 	return (size + 1<<shift - 1) >> shift
 }
@@ -55,6 +56,7 @@ type cachedChunk struct {
 
 const maxCachedChunks = 16 << 20 // bytes
 
+// get returns the chunk d, nil if it is not cached. It must not be changed.
 func (c *chunkCache) get(d digest) []byte {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -66,6 +68,7 @@ func (c *chunkCache) get(d digest) []byte {
 	return e.Value.(cachedChunk).b
 }
 
+// put caches b, which nobody changes any more, as the chunk d.
 func (c *chunkCache) put(d digest, b []byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -126,6 +129,7 @@ func (l *Layer) readContent(ctx context.Context, c content, p []byte, off int64)
 	return nil
 }
 
+// readChunk fills p with the bytes of the chunk d from at on.
 func (l *Layer) readChunk(ctx context.Context, d digest, p []byte, at int64) error {
 	if d == (digest{}) {
 		clear(p)
@@ -152,6 +156,9 @@ type uploader struct {
 	ops    []kvstore.Op
 	bytes  int
 	have   map[digest]bool // uploaded or seen in the store
+	// doubts: the chunks that layOut is told to reuse may not be in the store
+	// any more, because they are of a version that is not the newest.
+	doubts bool
 }
 
 const (
@@ -177,13 +184,9 @@ func (u *uploader) add(b []byte) (digest, error) {
 		return d, nil
 	}
 	if len(b) >= minProbe {
-		_, found, err := u.l.get(u.ctx, u.l.keys.index(d))
-		if err != nil {
+		found, err := u.probe(d)
+		if err != nil || found {
 			return d, err
-		}
-		if found {
-			u.have[d] = true
-			return d, nil
 		}
 	}
 	if u.bytes+len(b) > maxUpload {
@@ -200,6 +203,32 @@ func (u *uploader) add(b []byte) (digest, error) {
 	return d, nil
 }
 
+// probe reports whether the store holds the chunk d.
+func (u *uploader) probe(d digest) (found bool, err error) {
+	if u.have[d] {
+		return true, nil
+	}
+	_, found, err = u.l.get(u.ctx, u.l.keys.index(d))
+	u.have[d] = found
+	return found, err
+}
+
+// confirm returns EIO if the chunk d, which is to be reused, was swept: no file
+// may refer to it. That happens only to a layer that could not renew its lease.
+func (u *uploader) confirm(d digest) error {
+	if !u.doubts || d == (digest{}) {
+		return nil
+	}
+	found, err := u.probe(d)
+	if err == nil && !found {
+		u.l.opt.Log.Error("kvlayer: content of an old version is gone", "ns", u.l.ns, "segment", u.l.opt.Segment, "chunk", d[:])
+		err = syscall.EIO
+	}
+	return err
+}
+
+// send puts what has gathered into the store. It does not matter if the store
+// took it and did not say so: the same bytes have the same key.
 func (u *uploader) send() error {
 	err := u.l.apply(u.ctx, &kvstore.Batch{Ops: u.ops})
 	u.ops, u.bytes = nil, 0
@@ -221,6 +250,9 @@ func (u *uploader) layOut(size int64, read func(p []byte, off int64) error, reus
 	for i := range c.chunks {
 		off := int64(i) << c.shift
 		if d, ok := reuse(int64(i), c.shift); ok {
+			if err := u.confirm(d); err != nil {
+				return c, err
+			}
 			c.chunks[i] = d
 			continue
 		}

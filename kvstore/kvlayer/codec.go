@@ -16,6 +16,7 @@ var errCorrupt = errors.New("kvlayer: corrupt value")
 // length before them, times are seconds and nanoseconds.
 type encoder struct{ b []byte }
 
+// newEncoder starts a value of about size bytes.
 func newEncoder(size int) *encoder { return &encoder{b: append(make([]byte, 0, size+1), format)} }
 
 func (e *encoder) uint(v uint64)   { e.b = binary.AppendUvarint(e.b, v) }
@@ -43,6 +44,8 @@ type decoder struct {
 	err error
 }
 
+// newDecoder takes a value apart. One of another format version is corrupt: an
+// older wsfs must not guess at what a newer one wrote.
 func newDecoder(b []byte) *decoder {
 	if len(b) == 0 || b[0] != format {
 		return &decoder{err: errCorrupt}

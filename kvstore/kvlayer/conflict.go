@@ -38,6 +38,8 @@ func (f *file) policies(mode commitMode) []Policy {
 	return append(fitting, Sidecar)
 }
 
+// try makes what the file holds fit on now by the policy p; fits is false if p
+// cannot.
 func (f *file) try(ctx context.Context, p Policy, now *record) (fits bool, err error) {
 	switch p {
 	case Append:
@@ -167,7 +169,7 @@ func (f *file) setAside(ctx context.Context, now *record) error {
 // same owner, mode and attributes.
 func (f *file) writeSidecar(ctx context.Context, like *record) error {
 	var at link
-	err := f.l.putContent(ctx, f.layOut, func(t *tx, c content) error {
+	err := f.l.putContent(ctx, f.layOutOld, func(t *tx, c content) error {
 		var err error
 		if at, err = f.sidecarPlace(t, like); err != nil {
 			return err

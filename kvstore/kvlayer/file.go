@@ -53,6 +53,7 @@ type file struct {
 	detached bool
 }
 
+// newFile is the file r, unchanged, without a handle.
 func (l *Layer) newFile(r *record, name overlay.Name) *file {
 	return &file{l: l, ino: r.ino, name: name, base: r, body: newBody(r)}
 }
@@ -109,6 +110,9 @@ func (f *file) writeAt(ctx context.Context, p []byte, off int64) (n int, err err
 	return n, f.spillIfFull()
 }
 
+// writeBlock writes p into block i from at on. What the block lacks comes from
+// what is committed, read without f.mu: a store may be slow, and f.write keeps
+// the version from changing.
 func (f *file) writeBlock(ctx context.Context, i, at int64, p []byte) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -182,6 +186,8 @@ func (f *file) checkQuota(ctx context.Context, size int64) error {
 	return nil
 }
 
+// fits reports whether the file may grow to size by what is known of the
+// namespace: what is committed, and what this layer's other files will add.
 func (f *file) fits(size int64) bool {
 	f.l.mu.Lock()
 	used := f.l.cache.head.bytes

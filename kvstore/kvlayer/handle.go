@@ -42,6 +42,8 @@ func (l *Layer) OpenFile(ctx context.Context, name overlay.Name, flag overlay.Op
 // or made between two of its steps.
 const openTries = 100
 
+// openOrMake opens name, and makes it where flag says so. An open and a making
+// are two steps: whoever loses the race for the second begins anew.
 func (l *Layer) openOrMake(ctx context.Context, name overlay.Name, flag overlay.OpenFlag, perm overlay.Perm) (f *file, made bool, err error) {
 	for range openTries {
 		if flag&overlay.Create == 0 || flag&overlay.Excl == 0 {
@@ -176,6 +178,8 @@ func (f *file) stat(ctx context.Context) (overlay.Attr, error) {
 	return a, nil
 }
 
+// orphaned returns the record of a file that has lost its last name, nil for
+// other files.
 func (f *file) orphaned() *record {
 	f.l.mu.Lock()
 	defer f.l.mu.Unlock()

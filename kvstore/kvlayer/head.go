@@ -38,6 +38,7 @@ func (h *head) seg(name string) *segHead {
 	return &h.segs[i]
 }
 
+// clone returns a head whose segments can be changed apart from h's.
 func (h head) clone() head {
 	h.segs = slices.Clone(h.segs)
 	return h

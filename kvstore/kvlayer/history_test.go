@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -57,9 +58,9 @@ func dump(t *testing.T, r marked, dir overlay.Name) string {
 	return out.String()
 }
 
-// randomOp makes some change of l; that it may fail is part of the game.
-func randomOp(t *testing.T, r *rand.Rand, l *Layer) {
-	t.Helper()
+// randomOp makes some change of l; that it may fail is part of the game. It
+// returns the error of committing what it has written.
+func randomOp(r *rand.Rand, l *Layer) error {
 	ctx := context.Background()
 	names := []overlay.Name{"a", "b", "ab", "d", "d/a", "d/b", "d/ab", "d/e", "d/e/a", "e", "e/a"}
 	name := func() overlay.Name { return names[r.IntN(len(names))] }
@@ -84,17 +85,17 @@ func randomOp(t *testing.T, r *rand.Rand, l *Layer) {
 	default:
 		h, err := l.OpenFile(ctx, n, overlay.Create|overlay.OpenFlag(r.IntN(2))*overlay.Append, p)
 		if err != nil {
-			return
+			return nil
 		}
 		text := strings.Repeat(fmt.Sprint(r.IntN(100)), 1+r.IntN(9000))
 		_, err = h.WriteAt([]byte(text), int64(r.IntN(3))*4000)
-		do(t, "WriteAt", err)
 		if r.IntN(3) == 0 {
-			_, err = h.SetAttr(ctx, overlay.SetAttr{Valid: overlay.SetSize, Size: int64(r.IntN(200_000))})
-			do(t, "SetAttr", err)
+			_, sizeErr := h.SetAttr(ctx, overlay.SetAttr{Valid: overlay.SetSize, Size: int64(r.IntN(200_000))})
+			err = errors.Join(err, sizeErr)
 		}
-		do(t, "Close", h.Close())
+		return errors.Join(err, h.Close())
 	}
+	return nil
 }
 
 // Every state that was is there again, and sweeping takes none that is kept.
@@ -119,7 +120,7 @@ func TestAsOfShowsEveryCommit(t *testing.T) {
 			}
 			for range 200 {
 				c.advance(time.Second)
-				randomOp(t, r, l)
+				do(t, "operation", randomOp(r, l))
 				note()
 			}
 			compare := func(kept func(n uint64) bool) {
@@ -236,5 +237,33 @@ func TestOpenFilesKeepTheirContent(t *testing.T) {
 	}
 	if n := a.countKind(t, kindOwner); n != 0 {
 		t.Errorf("owners after Sweep: got %d, want none", n)
+	}
+}
+
+// A layer that was asleep for longer than its lease may find the version it
+// has open gone. It must say so, and commit no file that refers to it.
+func TestLeaseLapsed(t *testing.T) {
+	t.Parallel()
+	store := memkv.New()
+	c := newClock()
+	opt := func(o *Options) {
+		o.Now = c.now
+		o.History = History{Commits: 1, Age: time.Nanosecond}
+		o.Lease = time.Hour
+	}
+	a, b := open(t, store, opt), open(t, store, opt, policy(Sidecar))
+	ctx := t.Context()
+	write(t, a, "m", big)
+	h := edit(t, b, "m", 0, "changed")
+	write(t, a, "m", "short")
+	write(t, a, "other", "1")
+	c.advance(2 * time.Hour)
+	do(t, "Sweep", a.Sweep(ctx))
+	b.chunks = chunkCache{}
+	wantErrno(t, "Flush", h.Flush(ctx), syscall.EIO)
+	do(t, "Check", b.Check(ctx))
+	wantErrno(t, "Close", h.Close(), syscall.EIO)
+	if got := read(t, b, "m"); got != "short" {
+		t.Errorf("read: got %d bytes, want the newer version", len(got))
 	}
 }

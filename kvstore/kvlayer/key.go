@@ -37,6 +37,7 @@ type keys struct {
 	seg  string      // what every other key begins with
 }
 
+// newKeys fails if some name in the segment would make a key too long.
 func newKeys(ns, segment string) (keys, error) {
 	space := lengthPrefixed(ns)
 	k := keys{
@@ -49,6 +50,7 @@ func newKeys(ns, segment string) (keys, error) {
 	return k, nil
 }
 
+// lengthPrefixed makes s a string that no other such string begins with.
 func lengthPrefixed(s string) string {
 	return string(binary.BigEndian.AppendUint16(nil, uint16(len(s)))) + s
 }
@@ -61,6 +63,7 @@ func (k keys) prefix(kind byte, rest ...byte) kvstore.Key {
 	return kvstore.Key(append(b, rest...))
 }
 
+// number is a key of kind that is, or begins with, the number n.
 func (k keys) number(kind byte, n uint64) kvstore.Key {
 	return k.prefix(kind, binary.BigEndian.AppendUint64(nil, n)...)
 }

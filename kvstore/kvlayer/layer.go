@@ -134,6 +134,7 @@ func (l *Layer) Close() error {
 	return errors.Join(errs...)
 }
 
+// files returns the open files, those without a name, too.
 func (l *Layer) files() []*file {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -166,6 +166,8 @@ func longestAscending(pairs [][2]int) [][2]int {
 // a merge fail and never go wrong.
 const maxTable = 1 << 20
 
+// matchSmall matches by a longest common subsequence, from a table of the
+// longest for every pair of rests.
 func matchSmall(a, b []string, m []int, i0, i1, j0, j1 int) {
 	rows, cols := i1-i0, j1-j0
 	if rows*cols > maxTable {

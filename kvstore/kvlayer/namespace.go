@@ -22,6 +22,7 @@ func (l *Layer) change(ctx context.Context, op string, name overlay.Name, fn fun
 	return pathError(op, name, l.update(ctx, fn))
 }
 
+// newRecord is a file as it begins, without a number and a name.
 func (t *tx) newRecord(typ, perm, uid, gid uint32) *record {
 	return &record{
 		mode: typ | perm&overlay.ModeMask, uid: uid, gid: gid,
@@ -199,6 +200,7 @@ func (l *Layer) Link(ctx context.Context, oldname, newname overlay.Name) error {
 	})
 }
 
+// addName gives the file ino one more name.
 func (t *tx) addName(ino uint64, at link) error {
 	r, err := t.edit(ino)
 	if err != nil {

@@ -121,6 +121,7 @@ func setDefault[T comparable](v *T, def T) {
 	}
 }
 
+// hostname is what sidecars are named with if the caller gives nothing.
 func hostname() string {
 	host, err := os.Hostname()
 	if err != nil || host == "" {

@@ -110,6 +110,7 @@ func (l *Layer) reads() (reads []uint64) {
 	return slices.Compact(reads)
 }
 
+// reads returns the commit whose content lies under what was written.
 func (f *file) reads() uint64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()

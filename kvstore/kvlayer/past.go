@@ -98,6 +98,7 @@ func (l *Layer) decodeOld(value []byte) (entry, error) {
 	return e, nil
 }
 
+// recordOf reads in the same order as entryOf.
 func (p *Past) recordOf(ctx context.Context, ino uint64) (*record, error) {
 	item, found, err := p.l.get(ctx, p.l.keys.record(ino))
 	if err != nil {
@@ -170,6 +171,7 @@ func (p *Past) Lstat(ctx context.Context, name overlay.Name) (overlay.Attr, erro
 	return a, nil
 }
 
+// find returns the record of name as it was.
 func (p *Past) find(ctx context.Context, op string, name overlay.Name) (*record, error) {
 	if err := name.Check(op); err != nil {
 		return nil, err
@@ -187,6 +189,7 @@ func (p *Past) ReadDir(ctx context.Context, name overlay.Name) ([]overlay.Entry,
 	return listOf(names, p.l.opt.Dev), nil
 }
 
+// dirNames returns all that the directory name said.
 func (p *Past) dirNames(ctx context.Context, op string, name overlay.Name) (map[string]entry, error) {
 	if err := name.Check(op); err != nil {
 		return nil, err

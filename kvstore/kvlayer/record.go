@@ -75,6 +75,8 @@ func (c content) digest() digest {
 	return digest(h.Sum(nil))
 }
 
+// clone returns a record that can be changed. Content is replaced, never changed,
+// and so shared.
 func (r *record) clone() *record {
 	c := *r
 	c.links = slices.Clone(r.links)
@@ -86,6 +88,8 @@ func (r *record) typ() uint32 { return r.mode & overlay.TypeMask }
 func (r *record) isDir() bool { return r.typ() == overlay.TypeDir }
 func (r *record) isReg() bool { return r.typ() == overlay.TypeReg }
 
+// nlink counts as file systems do: a directory has a name, a dot, and the dot-dot
+// of each directory in it.
 func (r *record) nlink() uint32 {
 	if r.isDir() {
 		return uint32(min(2+r.subdirs, math.MaxUint32))
@@ -93,8 +97,10 @@ func (r *record) nlink() uint32 {
 	return uint32(len(r.links))
 }
 
+// entry is what a directory says of a name of r.
 func (r *record) entry() entry { return entry{typ: r.typ(), ino: r.ino, origin: r.origin} }
 
+// attr is what Lstat tells of r, if nothing is uncommitted.
 func (r *record) attr(dev uint64) overlay.Attr {
 	size := r.size
 	if r.typ() == overlay.TypeLink {
@@ -185,6 +191,8 @@ func decodeRecord(ino uint64, b []byte) (*record, error) {
 	return r, nil
 }
 
+// decodeContent refuses what is not cut as chunkShift says: a digest would not
+// name the content then.
 func decodeContent(d *decoder) content {
 	c := content{size: int64(d.uint()), shift: uint8(d.uint32(math.MaxUint8))}
 	if c.size < 0 || c.size > MaxFile || c.shift != chunkShift(c.size) {
@@ -221,6 +229,7 @@ type entry struct {
 // gone is the entry that says that the name is gone.
 var gone = entry{whiteout: true}
 
+// exists reports whether there is a file.
 func (e entry) exists() bool { return e.ino != 0 }
 
 func (e entry) encode() []byte {

@@ -41,6 +41,8 @@ type move struct {
 	from, to         entry
 }
 
+// findMove looks up both places, in the order in which rename(2) reports what is
+// wrong with them.
 func (t *tx) findMove(oldname, newname overlay.Name) (m move, err error) {
 	m.oldname, m.newname = oldname, newname
 	if m.fromAt, err = locate(t.ctx, t, oldname); err != nil {

@@ -27,6 +27,7 @@ func (l *Layer) Sweep(ctx context.Context) error {
 // maxDeletes is how many keys a batch of a sweep removes.
 const maxDeletes = 1000
 
+// deleteAll removes keys, in any order and as many batches as it takes.
 func (l *Layer) deleteAll(ctx context.Context, keys []kvstore.Key) error {
 	for part := range slices.Chunk(keys, maxDeletes) {
 		b := &kvstore.Batch{}
@@ -221,6 +222,7 @@ func (l *Layer) sweepChunks(ctx context.Context) error {
 	return nil
 }
 
+// trySweepChunks is sweepChunks, once: errConflict if there was a commit.
 func (l *Layer) trySweepChunks(ctx context.Context, exclusive bool) error {
 	if exclusive {
 		l.commit.Lock()

@@ -52,7 +52,7 @@ func (l *Layer) LinkHandle(ctx context.Context, h overlay.WriteHandle, newname o
 	f := w.f
 	f.write.Lock()
 	defer f.write.Unlock()
-	err := l.putContent(ctx, f.layOut, func(t *tx, c content) error {
+	err := l.putContent(ctx, f.layOutOld, func(t *tx, c content) error {
 		at, _, err := t.vacant(newname)
 		if err != nil {
 			return err
@@ -94,6 +94,7 @@ func (h *writeHandle) Allocate(ctx context.Context, off, size int64, mode uint32
 	return pathError("fallocate", h.name, h.f.allocate(ctx, off, size, mode))
 }
 
+// allocate does what Allocate says.
 func (f *file) allocate(ctx context.Context, off, size int64, mode uint32) error {
 	end := off + size
 	switch {

@@ -37,9 +37,12 @@ type tx struct {
 	done []func()
 }
 
+// A recChange is what a record was when it was read, and what it becomes.
 type recChange struct{ old, new *record } // nil: none
+// An entChange is what an entry was when it was read, and what it becomes.
 type entChange struct{ old, new entry }
 
+// A logLine is what the commit does to the file of one name.
 type logLine struct {
 	at link
 	op Op
@@ -161,6 +164,7 @@ func (t *tx) drop(ino uint64) error {
 	return nil
 }
 
+// entry returns what a directory says of a name as the tx has it so far.
 func (t *tx) entry(at link) (entry, error) {
 	if c := t.ents[at]; c != nil {
 		return c.new, nil
@@ -196,6 +200,8 @@ func (t *tx) touched(r *record) {
 	}
 }
 
+// log notes what happens to the file r at a place. Directories have no log: their
+// names are in those of the files.
 func (t *tx) log(op Op, at link, r *record) {
 	if r != nil && r.isDir() {
 		return

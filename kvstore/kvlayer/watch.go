@@ -26,6 +26,7 @@ type watches struct {
 	ready chan struct{} // closed when the feed covers all that follows; protected by mu
 }
 
+// A watch is one call of Watch.
 type watch struct{ fn func(child string) }
 
 // anyChild is the name of a touch that may concern any child.
@@ -60,6 +61,7 @@ func (l *Layer) Watch(ctx context.Context, name overlay.Name, fn func(child stri
 	}
 }
 
+// watchedDir returns the number of the directory name as the store has it now.
 func (l *Layer) watchedDir(ctx context.Context, name overlay.Name) (uint64, error) {
 	if err := l.reload(ctx); err != nil {
 		return 0, err
@@ -92,6 +94,7 @@ func (l *Layer) awaitFeed(ctx context.Context, store kvstore.Watcher) error {
 	}
 }
 
+// add has one be called for changes in the directory dir until stop is called.
 func (w *watches) add(dir uint64, one *watch) (stop func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -216,6 +219,7 @@ func (w *watches) dispatch(ctx context.Context) {
 	}
 }
 
+// call calls the watches of dir, without a lock: they may stop themselves.
 func (w *watches) call(dir uint64, name string) {
 	w.mu.Lock()
 	all := slices.Collect(maps.Keys(w.byDir[dir]))

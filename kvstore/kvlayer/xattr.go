@@ -44,6 +44,7 @@ func checkXattr(attr string) error {
 	return syscall.ENOTSUP
 }
 
+// xattr returns the value of attr, which must not be changed.
 func (r *record) xattr(attr string) (value []byte, ok bool) {
 	for _, x := range r.xattrs {
 		if x.Name == attr {
@@ -137,6 +138,7 @@ func (l *Layer) Setxattr(ctx context.Context, name overlay.Name, attr string, va
 	})
 }
 
+// setxattr sets attr of r, which the tx edits.
 func (t *tx) setxattr(r *record, attr string, value []byte) error {
 	switch attr {
 	case aclAccess:
@@ -158,6 +160,7 @@ func (t *tx) setxattr(r *record, attr string, value []byte) error {
 	return nil
 }
 
+// xattrBytes is the space that counts towards maxXattrs.
 func (r *record) xattrBytes() (n int) {
 	for _, x := range r.xattrs {
 		n += len(x.Name) + len(x.Value)
