@@ -57,7 +57,7 @@ func (c *checker) visit(v *visit) error {
 	if err != nil {
 		return err
 	}
-	if o.ino != 0 && !c.u.impure(v.dir) {
+	if !o.empty() && !c.u.impure(v.dir) {
 		c.report("%q has an origin in a directory that is not marked as impure", v.name)
 	}
 	if v.isDir() {
@@ -65,28 +65,21 @@ func (c *checker) visit(v *visit) error {
 			c.report("%q has a redirect that is no name", v.name)
 		}
 	}
-	if v.isRegular() {
-		return c.copyMark(v)
-	}
+	c.copyMark(v, o)
 	return nil
 }
 
-// copyMark looks at the mark of a pending copy.
-func (c *checker) copyMark(v *visit) error {
-	value, err := c.u.marks.get(v.dir.fd, v.base, markCopy)
-	if err != nil || value == nil {
-		return err
-	}
-	note, err := parseNote(value)
+// copyMark looks at the mark of what may be a pending copy.
+func (c *checker) copyMark(v *visit, o origin) {
 	switch {
-	case err != nil:
-		c.report("%q has a mark that cannot be read: %v", v.name, err)
-	case v.st.Size < note.Size:
-		c.report("%q is a copy of %q in layer %q with %d of %d bytes", v.name, note.Name, note.Layer, v.st.Size, note.Size)
+	case o.bad:
+		c.report("%q has a mark %s that cannot be read", v.name, markOrigin)
+	case !o.pending:
+	case v.st.Size < o.copy.size:
+		c.report("%q is a copy with %d of %d bytes", v.name, v.st.Size, o.copy.size)
 	case c.u.pending.find(v.st.Ino) == nil:
 		c.report("%q is marked as a pending copy but is not known as one", v.name)
 	}
-	return nil
 }
 
 // index compares the index with the files in it.

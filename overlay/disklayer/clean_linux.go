@@ -29,33 +29,13 @@ func (u *Upper) leaveClean() error {
 	if err != nil {
 		return err
 	}
-	if err := u.writeClean(text); err != nil {
-		return describe("note the clean end of", u.opt.Meta, err)
-	}
-	return nil
-}
-
-func (u *Upper) writeClean(text []byte) error {
 	if err := u.step("write clean"); err != nil {
 		return err
 	}
-	const flags = unix.O_WRONLY | unix.O_CREAT | unix.O_TRUNC | unix.O_NOFOLLOW | unix.O_CLOEXEC
-	fd, err := unix.Openat(u.meta, cleanName+".new", flags, 0o600)
-	if err != nil {
-		return err
+	if err := u.writeMeta(cleanName, text); err != nil {
+		return describe("note the clean end of", u.opt.Meta, err)
 	}
-	err = writeAll(fd, text, 0)
-	if err == nil {
-		err = unix.Fsync(fd)
-	}
-	unix.Close(fd)
-	if err != nil {
-		return err
-	}
-	if err := unix.Renameat(u.meta, cleanName+".new", u.meta, cleanName); err != nil {
-		return err
-	}
-	return unix.Fsync(u.meta)
+	return nil
 }
 
 // takeClean reads the note of a clean end and removes it durably: from here on

@@ -15,7 +15,7 @@ func (u *Upper) CopyUp(ctx context.Context, name overlay.Name, c overlay.Copy) e
 	}
 	w := &workFile{u: u, name: workName(), typ: c.Attr.Type(), fd: -1}
 	defer w.close()
-	if err := w.fill(ctx, c); err != nil {
+	if err := w.fill(ctx, name, c); err != nil {
 		w.discard()
 		return fail("copyup", name, err)
 	}
@@ -92,8 +92,7 @@ type workFile struct {
 	ino  uint64
 	made bool
 
-	origin  origin
-	pending bool // it carries markCopy
+	origin origin
 }
 
 func (w *workFile) close() {
@@ -112,8 +111,8 @@ func (w *workFile) discard() {
 	w.u.marks.extra.forget(w.ino)
 }
 
-// fill makes w the file that c describes.
-func (w *workFile) fill(ctx context.Context, c overlay.Copy) error {
+// fill makes w the file that c describes, which will get the name name.
+func (w *workFile) fill(ctx context.Context, name overlay.Name, c overlay.Copy) error {
 	if err := w.make(c); err != nil {
 		return err
 	}
@@ -132,7 +131,7 @@ func (w *workFile) fill(ctx context.Context, c overlay.Copy) error {
 	if err := w.setOwnerAndAttrs(c); err != nil {
 		return err
 	}
-	if err := w.setMarks(c, sparse); err != nil {
+	if err := w.setMark(name, c, sparse); err != nil {
 		return err
 	}
 	if err := w.setModeAndTimes(c); err != nil || !c.Durable {
@@ -203,38 +202,53 @@ func (w *workFile) mayKeepOwner(err error) bool {
 	return w.u.marks.user && is(err, unix.EPERM, unix.EINVAL)
 }
 
-// setMarks marks w with its origin and, if it has data that is not durable yet,
-// as a pending copy.
-func (w *workFile) setMarks(c overlay.Copy, sparse bool) error {
+// setMark marks w with its origin and, if it has data that is not durable yet,
+// as a pending copy. w will get the name name.
+func (w *workFile) setMark(name overlay.Name, c overlay.Copy, sparse bool) error {
 	w.origin = origin{ino: c.Origin}
 	if w.typ != unix.S_IFDIR && c.Attr.Nlink > 1 && c.Origin != 0 {
 		// One name is copied, and the index has a link.
 		w.origin.indexed, w.origin.links = true, int32(c.Attr.Nlink)-2
 	}
-	if c.Origin != 0 {
-		if err := w.u.marks.set(w.u.work, w.name, markOrigin, w.origin.bytes()); err != nil {
+	if w.fd >= 0 && !c.Durable {
+		if err := w.setPending(name, c, sparse); err != nil {
 			return err
 		}
 	}
-	if w.fd < 0 || c.Durable {
+	if w.origin.pending || w.origin.empty() {
 		return nil
 	}
+	return w.u.marks.set(w.u.work, w.name, markOrigin, w.origin.bytes())
+}
+
+// setPending marks w as a pending copy or, where the mark cannot be set or could
+// not be taken away again, makes w's data durable.
+func (w *workFile) setPending(name overlay.Name, c overlay.Copy, sparse bool) error {
 	st, err := fstat(w.fd)
 	if err != nil || st.Size == 0 {
 		return err
 	}
-	if w.u.marks.user && c.Attr.Mode&0o600 != 0o600 {
-		// The mark could not be taken away again: its owner may not write the file.
+	layer, err := w.u.layers.number(w.u, c.Layer)
+	if err != nil {
+		return err
+	}
+	o := w.origin
+	o.pending, o.copy = true, copyNote{layer: layer, size: st.Size, sparse: sparse, times: timesOf(c.Attr)}
+	if c.Name != name || o.indexed { // what is in the index may lose its name
+		o.copy.name = string(c.Name)
+	}
+	value := o.bytes()
+	if len(value) > maxPending || (w.u.marks.user && c.Attr.Mode&0o600 != 0o600) {
 		return w.sync()
 	}
-	note := copyNote{Layer: c.Layer, Name: string(c.Name), Size: st.Size, Sparse: sparse,
-		OriginSize: c.Attr.Size, Mtime: c.Attr.Mtime.UnixNano(), Ctime: c.Attr.Ctime.UnixNano()}
-	err = w.u.marks.set(w.u.work, w.name, markCopy, note.bytes())
-	if is(err, unix.ENOSPC, unix.E2BIG) { // a name that no attribute holds
+	if err := w.u.step("mark copy"); err != nil {
+		return err
+	}
+	if unix.Fsetxattr(w.fd, w.u.marks.attrs[markOrigin], value, 0) != nil {
 		return w.sync()
 	}
-	w.pending = err == nil
-	return err
+	w.origin = o
+	return nil
 }
 
 // setModeAndTimes comes last: a file without write permission takes no marks
@@ -294,7 +308,7 @@ func (u *Upper) publish(w *workFile, name overlay.Name, c overlay.Copy) error {
 
 // enter prepares the directory d and the tables for w, which gets the name name.
 func (w *workFile) enter(d *dir, name overlay.Name) error {
-	if w.origin.ino != 0 {
+	if !w.origin.empty() {
 		if err := w.u.setImpure(d); err != nil {
 			return err
 		}
@@ -304,7 +318,7 @@ func (w *workFile) enter(d *dir, name overlay.Name) error {
 			return err
 		}
 	}
-	if w.pending {
+	if w.origin.pending {
 		w.u.pending.add(w.ino, name, w.origin)
 	}
 	return nil

@@ -178,8 +178,8 @@ func TestPowerCutAfterCopyUp(t *testing.T) {
 			if got := read(t, u, "f"); got != text || len(damaged) != 0 {
 				t.Errorf("f holds %d bytes after DrainMarks and a cut", len(got))
 			}
-			if v, err := u.marks.get(u.root, "f", markCopy); err != nil || v != nil {
-				t.Errorf("f has the mark %q, %v after DrainMarks", v, err)
+			if o, err := u.marks.origin(u.root, "f", 0); err != nil || o.pending || o.bad {
+				t.Errorf("f has the mark %+v, %v after DrainMarks", o, err)
 			}
 		})
 	})

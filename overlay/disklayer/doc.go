@@ -11,9 +11,9 @@
 //	opaque       "y": the directory hides all below it
 //	redirect     "/a/b": where the directory's lower part is, from the root
 //	impure       "y": the directory holds files with an origin
-//	wsfs.origin  what Attr.Origin tells, and what Attr.Nlink adds to the link
-//	             count of the file system (8 and 4 bytes, big endian)
-//	wsfs.copy    a pending copy: the origin's layer, name, size and times
+//	wsfs.origin  what Attr.Origin tells, what Attr.Nlink adds to the link count
+//	             of the file system and, of a pending copy, the origin's layer,
+//	             name, size and times
 //	wsfs.format  on the layer's root: the version of this format, "1"
 //
 // Attributes named *.overlay.* are never shown, set or removed through a layer.
@@ -24,6 +24,7 @@
 //	        the layer is in use
 //	index/  for each copy of a lower file with several names a link to it,
 //	        named by the origin in hexadecimal
+//	layers  the layers that copies came from, which marks name by number
 //	marks   marks that the file system refuses to hold as attributes or
 //	        devices: user.* attributes of links, FIFOs and files that their owner
 //	        may not write, and whiteouts where the state lies on an overlayfs.
@@ -31,15 +32,18 @@
 //
 // # Durability
 //
-// CopyUp does not wait for the disk. Until its data is durable a copy carries
-// the mark wsfs.copy, which is set before the copy has its name. The copier
-// never sets the size ahead of the data, so a copy that a power cut left short
-// is known by its size, or by a hole where the origin has data, and Recover
-// makes it again from its origin. Whatever makes size or mark untrue
+// CopyUp does not wait for the disk. Until its data is durable a copy is
+// pending: its mark, set before it has its name, says where it came from. The
+// copier never sets the size ahead of the data, so a copy that a power cut left
+// short is known by its size, or by a hole where the origin has data, and
+// Recover makes it again from its origin. Whatever makes size or mark untrue
 // (truncation, fallocate, O_DIRECT and O_SYNC, a second name, a rename, fsync)
-// first makes the copy durable and takes its mark away durably. In the
-// background syncfs does the same for all copies at once; the change time of
-// the copy moves when the mark goes.
+// first makes the copy durable, and then durably the end of its being pending.
+// In the background syncfs does the same for all copies at once; the change
+// time of a copy moves once more when that happens.
+//
+// A copy made by a caller that asks for a durable one is never pending, and its
+// name is durable, too, when CopyUp returns.
 //
 // Every operation of several steps has an order in which a crash leaves the
 // tree before or after it, or what it replaced under a name in the work

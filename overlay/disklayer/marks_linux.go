@@ -1,8 +1,6 @@
 package disklayer
 
 import (
-	"errors"
-
 	"golang.org/x/sys/unix"
 )
 
@@ -15,7 +13,6 @@ const (
 	markRedirect mark = "redirect"
 	markImpure   mark = "impure"
 	markOrigin   mark = "wsfs.origin"
-	markCopy     mark = "wsfs.copy"
 	markFormat   mark = "wsfs.format"
 )
 
@@ -24,7 +21,7 @@ const (
 	userPrefix    = "user.overlay."
 )
 
-var marks = []mark{markOpaque, markRedirect, markImpure, markOrigin, markCopy, markFormat}
+var marks = []mark{markOpaque, markRedirect, markImpure, markOrigin, markFormat}
 
 // A markSet reads and writes marks in one format.
 type markSet struct {
@@ -125,19 +122,28 @@ func (m *markSet) remove(at int, base string, k mark) error {
 // origin returns the mark wsfs.origin of base in the directory at, the zero
 // origin if it has none.
 func (m *markSet) origin(at int, base string, ino uint64) (origin, error) {
-	var value [16]byte
+	var value [64]byte
 	n, err := getxattr(at, base, m.attrs[markOrigin], value[:])
 	switch {
 	case err == nil:
 		return parseOrigin(value[:n]), nil
-	case errors.Is(err, unix.ERANGE):
-		return origin{}, nil
+	case is(err, unix.ERANGE):
+		long, err := m.get(at, base, markOrigin)
+		return originFrom(long), err
 	case !noMark(err):
 		return origin{}, err
 	case m.extra.empty():
 		return origin{}, nil
 	}
-	return parseOrigin(m.extra.get(ino, markOrigin)), nil
+	return originFrom(m.extra.get(ino, markOrigin)), nil
+}
+
+// originFrom is parseOrigin for a mark that may be missing.
+func originFrom(value []byte) origin {
+	if value == nil {
+		return origin{}
+	}
+	return parseOrigin(value)
 }
 
 // keepReadable has the mark file hold the marks of base in the directory at,
@@ -164,7 +170,7 @@ func (m *markSet) keepReadable(at int, base string, ino uint64, mode uint32) err
 
 // originOf is origin for the open file fd.
 func (m *markSet) originOf(fd int, ino uint64) (origin, error) {
-	var value [16]byte
+	var value [maxPending]byte
 	n, err := unix.Fgetxattr(fd, m.attrs[markOrigin], value[:])
 	switch {
 	case err == nil:
@@ -172,5 +178,5 @@ func (m *markSet) originOf(fd int, ino uint64) (origin, error) {
 	case !noMark(err):
 		return origin{}, err
 	}
-	return parseOrigin(m.extra.get(ino, markOrigin)), nil
+	return originFrom(m.extra.get(ino, markOrigin)), nil
 }

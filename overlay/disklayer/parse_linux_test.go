@@ -101,27 +101,41 @@ func FuzzEvents(f *testing.F) {
 	})
 }
 
-func FuzzNote(f *testing.F) {
-	f.Add(copyNote{Layer: "l", Name: "\xff", Size: 3, OriginSize: 4, Mtime: 5, Ctime: -6, Sparse: true}.bytes())
+var someOrigins = []origin{
+	{}, {ino: 1}, {ino: 1<<64 - 1, links: -1, indexed: true}, {ino: 5, links: 7, indexed: true},
+	{ino: 3, pending: true, copy: copyNote{layer: 300, size: 1 << 40, times: 1 << 63}},
+	{pending: true, copy: copyNote{name: "a/\xff", sparse: true}},
+}
+
+func FuzzOrigin(f *testing.F) {
+	for _, o := range someOrigins {
+		f.Add(o.bytes())
+	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		n, err := parseNote(b)
-		if err != nil {
+		o := parseOrigin(b)
+		if o.bad {
 			return
 		}
-		if again, err := parseNote(n.bytes()); err != nil || again != n {
-			t.Errorf("%+v is read back as %+v, %v", n, again, err)
+		if again := parseOrigin(o.bytes()); again != o {
+			t.Errorf("%+v is read back as %+v", o, again)
 		}
 	})
 }
 
 func TestOriginIsReadBack(t *testing.T) {
 	t.Parallel()
-	for _, o := range []origin{{}, {ino: 1}, {ino: 1<<64 - 1, links: -1, indexed: true}, {ino: 5, links: 7, indexed: true}} {
+	for _, o := range someOrigins {
 		if got := parseOrigin(o.bytes()); got != o {
 			t.Errorf("%+v is read back as %+v", o, got)
 		}
 	}
-	if got := parseOrigin([]byte("short")); got != (origin{}) {
-		t.Errorf("nonsense is read as %+v", got)
+	for _, b := range []string{"", "\xff", "\x02", "\x00", "\x00\x01\x01"} {
+		if got := parseOrigin([]byte(b)); !got.bad {
+			t.Errorf("%q is read as %+v", b, got)
+		}
+	}
+	o := origin{ino: 1 << 28, pending: true, copy: copyNote{layer: 3, size: 1 << 20, times: 1 << 63}}
+	if n := len(o.bytes()); n > 24 {
+		t.Errorf("an ordinary mark has %d bytes", n)
 	}
 }

@@ -11,9 +11,9 @@ import (
 	"github.com/wsfs/wsfs/overlay"
 )
 
-// pending is the table of copies that carry the mark wsfs.copy, or whose mark
-// went without being durably gone. A copy is settled when its data is durable
-// and so is the absence of the mark.
+// pending is the table of copies whose mark says that they are pending, or did
+// so until lately. A copy is settled when its data is durable and so is the
+// change of its mark.
 type pending struct {
 	u     *Upper
 	count atomic.Int64 // of copies; 0 makes every call return at once
@@ -36,7 +36,7 @@ type pendingCopy struct {
 
 	// mu is held while the copy is settled. It comes before pending.mu.
 	mu       sync.Mutex
-	unmarked bool // the mark is removed, perhaps not durably; protected by mu
+	unmarked bool // the mark is changed, perhaps not durably; protected by mu
 	missed   int  // times that it was not at its name; protected by mu
 	settled  bool // protected by mu
 }
@@ -121,11 +121,7 @@ func (p *pending) settle(ino uint64, fd int) error {
 		if err := again(func() error { return unix.Fsync(fd) }); err != nil {
 			return err
 		}
-		if err := p.u.step("remove copy mark"); err != nil {
-			return err
-		}
-		err := unix.Fremovexattr(fd, p.u.marks.attrs[markCopy])
-		if err != nil && !is(err, unix.ENODATA) {
+		if err := p.settleMark(c, fd); err != nil {
 			return err
 		}
 		c.unmarked = true
@@ -166,7 +162,7 @@ func (p *pending) snapshot() []*pendingCopy {
 }
 
 // round makes the file system durable once and brings each copy a step further:
-// those whose mark was removed before are settled, the others lose their mark.
+// those whose mark was removed before are settled, the others get their mark changed.
 func (p *pending) round() error {
 	copies := p.snapshot()
 	if err := p.u.step("syncfs"); err != nil {
@@ -229,11 +225,8 @@ func (p *pending) miss(c *pendingCopy) {
 
 // unmark removes the mark of c. ENOENT if c is not at its name.
 func (p *pending) unmark(c *pendingCopy) error {
-	if err := p.u.step("remove copy mark"); err != nil {
-		return err
-	}
 	if c.origin.indexed {
-		return removeMarkOf(p.u, p.u.links.fd, indexEntry(c.origin.ino), c.ino)
+		return p.unmarkAt(c, p.u.links.fd, indexEntry(c.origin.ino))
 	}
 	p.mu.Lock()
 	name := c.name
@@ -246,12 +239,11 @@ func (p *pending) unmark(c *pendingCopy) error {
 		return err
 	}
 	defer p.u.cache.put(d)
-	return removeMarkOf(p.u, d.fd, base, c.ino)
+	return p.unmarkAt(c, d.fd, base)
 }
 
-// removeMarkOf removes the mark wsfs.copy of base in the directory at, if that
-// is the file ino. ENOENT if it is another.
-func removeMarkOf(u *Upper, at int, base string, ino uint64) error {
+// unmarkAt is unmark of c, which should be base in the directory at.
+func (p *pending) unmarkAt(c *pendingCopy, at int, base string) error {
 	fd, err := openat(at, base, unix.O_PATH)
 	if err != nil {
 		return err
@@ -261,14 +253,38 @@ func removeMarkOf(u *Upper, at int, base string, ino uint64) error {
 	if err != nil {
 		return err
 	}
-	if st.Ino != ino {
+	if st.Ino != c.ino {
 		return unix.ENOENT
 	}
-	err = unix.Removexattr(procPath(fd, "."), u.marks.attrs[markCopy])
-	if is(err, unix.ENODATA) {
-		return nil
+	return p.settleMark(c, fd)
+}
+
+// settleMark changes the mark of c, open as fd, to that of a copy that is not
+// pending.
+func (p *pending) settleMark(c *pendingCopy, fd int) error {
+	if err := p.u.step("settle mark"); err != nil {
+		return err
 	}
-	return err
+	if c.origin.indexed { // the count of links is in the same mark
+		p.u.links.mu.Lock()
+		defer p.u.links.mu.Unlock()
+	}
+	return p.u.marks.settleMark(procPath(fd, "."))
+}
+
+// within reports whether a copy is pending below the directory name.
+func (p *pending) within(name overlay.Name) bool {
+	if p.count.Load() == 0 {
+		return false
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, c := range p.copies {
+		if c.name.Within(name) {
+			return true
+		}
+	}
+	return false
 }
 
 // start begins to settle copies in the background.
@@ -316,22 +332,24 @@ func (p *pending) stop() {
 }
 
 // DrainMarks settles every copy and makes the whole layer durable, so that no
-// copy carries a mark: before the layer is frozen and before a checkpoint
-// returns.
+// copy is pending: before the layer is frozen and before a checkpoint returns.
 func (u *Upper) DrainMarks(ctx context.Context) error {
-	for {
-		if err := u.pending.round(); err != nil {
-			return fail("sync", overlay.Root, err)
-		}
-		if u.pending.count.Load() == 0 {
-			break
-		}
-		if err := ctx.Err(); err != nil {
-			return fail("sync", overlay.Root, unix.EINTR)
-		}
-	}
-	if err := u.marks.extra.sync(); err != nil {
+	if err := u.drain(ctx); err != nil {
 		return fail("sync", overlay.Root, err)
 	}
 	return nil
+}
+
+func (u *Upper) drain(ctx context.Context) error {
+	for {
+		if err := u.pending.round(); err != nil {
+			return err
+		}
+		if u.pending.count.Load() == 0 {
+			return u.marks.extra.sync()
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+	}
 }

@@ -108,7 +108,11 @@ func (r *recovery) visit(v *visit) error {
 	if !v.isRegular() || !r.u.impure(v.dir) {
 		return nil
 	}
-	good, err := r.repair(v.dir.fd, v.base, &v.st)
+	o, err := r.u.marks.origin(v.dir.fd, v.base, v.st.Ino)
+	if err != nil {
+		return err
+	}
+	good, err := r.repair(v.dir.fd, v.base, &v.st, v.name, o)
 	if !good && err == nil {
 		r.damaged = append(r.damaged, v.name)
 	}
@@ -175,47 +179,43 @@ func (r *recovery) checkIndexed(ino uint64) error {
 	if st.Mode&unix.S_IFMT != unix.S_IFREG {
 		return nil
 	}
-	_, err = r.repair(r.u.links.fd, entry, &st) // reported under its names
+	_, err = r.repair(r.u.links.fd, entry, &st, "", o) // reported under its names
 	return err
 }
 
-// repair brings the file base in the directory at to what it was copied from,
-// if it is a pending copy and data is missing. It reports false, and leaves the
+// repair brings the file name, base in the directory at, to what it was copied
+// from, if its origin o says that it is a pending copy and data is missing. It reports false, and leaves the
 // file and its mark alone, if the origin is not what it was.
-func (r *recovery) repair(at int, base string, st *unix.Stat_t) (good bool, err error) {
-	value, err := r.u.marks.get(at, base, markCopy)
-	if err != nil || value == nil {
-		return true, err
+func (r *recovery) repair(at int, base string, st *unix.Stat_t, name overlay.Name, o origin) (good bool, err error) {
+	if !o.pending {
+		return !o.bad, nil
 	}
-	note, err := parseNote(value)
-	if err != nil {
-		return false, nil
-	}
+	note := o.copy
 	fd, err := openat(at, base, unix.O_RDWR|unix.O_NONBLOCK)
 	if err != nil {
 		return false, err
 	}
 	defer unix.Close(fd)
-	short := st.Size < note.Size
+	short := st.Size < note.size
 	holes := false
 	if !short {
-		if holes, err = hasHole(fd, note.Size); err != nil {
+		if holes, err = hasHole(fd, note.size); err != nil {
 			return false, err
 		}
 	}
 	if short || holes {
-		filled, err := r.refill(fd, note)
+		filled, err := r.refill(fd, name, note)
 		if err != nil {
 			return false, err
 		}
-		if !filled && (short || !note.Sparse) {
+		if !filled && (short || !note.sparse) {
 			return false, nil
 		}
 		if err := setTimes(fd, "", &[2]unix.Timespec{st.Atim, st.Mtim}); err != nil {
 			return false, err
 		}
 	}
-	r.u.pending.add(st.Ino, overlay.Root, origin{})
+	r.u.pending.add(st.Ino, overlay.Root, o)
 	return true, r.u.pending.settle(st.Ino, fd)
 }
 
@@ -229,11 +229,23 @@ func hasHole(fd int, size int64) (bool, error) {
 }
 
 // refill fills the holes of fd, and what is missing at its end, from the origin
-// that note names. It reports false if that is not what it was.
-func (r *recovery) refill(fd int, note copyNote) (bool, error) {
-	from, err := r.open(r.ctx, note.Layer, overlay.Name(note.Name))
+// that note names. It reports false if that is not what it was. The copy has the
+// name name.
+func (r *recovery) refill(fd int, name overlay.Name, note copyNote) (bool, error) {
+	if note.name != "" {
+		name = overlay.Name(note.name)
+	} else if below, err := r.u.below(name.Dir(), name.Base()); err == nil {
+		name = below
+	} else {
+		return false, err
+	}
+	layer, ok := r.u.layers.id(note.layer)
+	if !ok {
+		return false, nil
+	}
+	from, err := r.open(r.ctx, layer, name)
 	if err != nil {
-		r.u.opt.Log.Warn("disklayer: origin of a copy", "layer", note.Layer, "name", note.Name, "err", err)
+		r.u.opt.Log.Warn("disklayer: origin of a copy", "layer", layer, "name", name, "err", err)
 		return false, nil
 	}
 	defer from.Close()
@@ -241,24 +253,24 @@ func (r *recovery) refill(fd int, note copyNote) (bool, error) {
 	if err != nil {
 		return false, unix.EIO
 	}
-	if a.Size != note.OriginSize || a.Mtime.UnixNano() != note.Mtime || a.Ctime.UnixNano() != note.Ctime {
+	if a.Size != note.size || timesOf(a) != note.times {
 		return false, nil
 	}
-	for off := int64(0); off < note.Size; {
+	for off := int64(0); off < note.size; {
 		data, err := unix.Seek(fd, off, unix.SEEK_DATA)
 		if is(err, unix.ENXIO) {
-			data, err = note.Size, nil
+			data, err = note.size, nil
 		}
 		if err != nil {
 			return false, err
 		}
-		data = min(data, note.Size)
+		data = min(data, note.size)
 		if data > off {
 			if _, err := r.u.copyRead(r.ctx, fd, from, off, data); err != nil {
 				return false, err
 			}
 		}
-		if data == note.Size {
+		if data == note.size {
 			return true, nil
 		}
 		if off, err = unix.Seek(fd, data, unix.SEEK_HOLE); err != nil {

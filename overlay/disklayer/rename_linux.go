@@ -69,23 +69,54 @@ func (m *move) settle() error {
 	if err != nil {
 		return err
 	}
+	if st.Mode&unix.S_IFMT == unix.S_IFDIR {
+		if err := m.u.settleWithin(m.fromDir, m.fromBase, m.from); err != nil {
+			return err
+		}
+	}
+	if m.flag&overlay.Exchange != 0 {
+		if err := m.settleTarget(); err != nil {
+			return err
+		}
+	}
 	if st.Mode&unix.S_IFMT != unix.S_IFREG {
 		return nil
 	}
 	if err := m.u.settle(m.fromDir, m.fromBase, st.Ino); err != nil {
 		return err
 	}
-	if m.flag&overlay.Exchange != 0 {
-		if dst, err := m.u.regular(m.toDir, m.toBase); err == nil {
-			if err := m.u.settle(m.toDir, m.toBase, dst.Ino); err != nil {
-				return err
-			}
-		}
-	}
 	if m.flag&overlay.WriteBack == 0 {
 		return nil
 	}
 	return m.u.writeBack(m.fromDir, m.fromBase)
+}
+
+// settleTarget is settle for what is at the new name of an exchange.
+func (m *move) settleTarget() error {
+	st, err := m.u.stat(m.toDir, m.toBase)
+	switch {
+	case err != nil:
+		return err
+	case st.Mode&unix.S_IFMT == unix.S_IFDIR:
+		return m.u.settleWithin(m.toDir, m.toBase, m.to)
+	case st.Mode&unix.S_IFMT == unix.S_IFREG:
+		return m.u.settle(m.toDir, m.toBase, st.Ino)
+	}
+	return nil
+}
+
+// settleWithin settles the copies below the directory name, base in d, which is
+// about to move, unless it has a redirect: then they keep their names in the
+// layers below.
+func (u *Upper) settleWithin(d *dir, base string, name overlay.Name) error {
+	if !u.pending.within(name) {
+		return nil
+	}
+	to, err := u.marks.get(d.fd, base, markRedirect)
+	if err != nil || to != nil {
+		return err
+	}
+	return u.drain(context.Background())
 }
 
 // writeBack has the kernel begin to write the data of base in d.

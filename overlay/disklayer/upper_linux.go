@@ -43,6 +43,7 @@ type Upper struct {
 	locks [256]sync.Mutex
 
 	pending *pending
+	layers  *layerTable
 	names   *nameTable
 
 	whiteMu sync.Mutex  // one at a time makes a new whiteout to link to
@@ -149,6 +150,9 @@ func (u *Upper) open(dir, work string) (err error) {
 		return describe("make a whiteout in", work, err)
 	}
 	u.pending = newPending(u)
+	if u.layers, err = openLayers(u.opt.Meta + "/" + layersName); err != nil {
+		return describe("read the layers of", dir, err)
+	}
 	return u.takeClean()
 }
 

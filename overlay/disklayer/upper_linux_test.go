@@ -344,8 +344,8 @@ func TestCopyUpAndRemount(t *testing.T) {
 	check("after CopyUp")
 	must(t, "Check", u.Check(ctx))
 	must(t, "DrainMarks", u.DrainMarks(ctx))
-	if v, err := u.marks.get(u.root, "d/f", markCopy); err != nil || v != nil {
-		t.Errorf("after DrainMarks the copy has the mark %q, %v", v, err)
+	if o, err := u.marks.origin(u.root, "d/f", 0); err != nil || o.pending || o.bad {
+		t.Errorf("after DrainMarks the copy has the mark %+v, %v", o, err)
 	}
 	must(t, "Close", u.Close())
 	u = p.open(t, Options{})
