@@ -153,7 +153,7 @@ func (s *stack) describe(ctx context.Context, name Name, h hit, data bool) (c Co
 	if err != nil {
 		return c, errors.Join(err, c.From.Close())
 	}
-	a.Nlink = c.Attr.Nlink
+	a.Nlink, a.Origin = c.Attr.Nlink, c.Attr.Origin
 	c.Attr = a
 	return c, nil
 }

@@ -5,7 +5,8 @@ import "context"
 // A readHandle is a layer's handle that tells the numbers of the tree.
 type readHandle struct {
 	Handle
-	stack *stack
+	stack  *stack
+	origin uint64 // Attr.Origin of the file; 0 if it has none
 }
 
 // A writeHandle is the same for writing.
@@ -20,6 +21,9 @@ func (h readHandle) Unwrap() any { return h.Handle }
 // Stat implements Handle.
 func (h readHandle) Stat(ctx context.Context) (Attr, error) {
 	a, err := h.Handle.Stat(ctx)
+	if h.origin != 0 {
+		a.Origin = h.origin
+	}
 	return h.stack.show(a), err
 }
 

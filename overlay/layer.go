@@ -17,7 +17,8 @@ type Reader interface {
 	// Lstat returns the attributes of name.
 	Lstat(ctx context.Context, name Name) (Attr, error)
 	// ReadDir returns the entries of the directory name in ascending order of
-	// their bytes, without "." and "..", without whiteouts.
+	// their bytes, without "." and "..", without whiteouts. The slice is the
+	// caller's.
 	ReadDir(ctx context.Context, name Name) ([]Entry, error)
 	// Readlink returns the target of the symbolic link name, unchanged.
 	// EINVAL if name is something else.

@@ -16,6 +16,7 @@ type part struct {
 // A merged is a directory of the tree: the directories of the layers that it
 // shows together. It is immutable but for names and dead.
 type merged struct {
+	name  Name
 	parts []part // top first; never empty
 	// unsure are the places where a layer that others may change had no
 	// directory, though it has the parent. If one appears there, the merged
@@ -98,7 +99,7 @@ func (s *stack) current(ctx context.Context, m *merged) (bool, error) {
 
 // merge finds the parts of dir, whose parent is given.
 func (s *stack) merge(ctx context.Context, base int, parent *merged, dir Name) (*merged, error) {
-	m := &merged{parent: parent}
+	m := &merged{name: dir, parent: parent}
 	if parent.below != "" {
 		m.below = parent.below.Join(dir.Base())
 	}

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/wsfs/wsfs/overlay"
+	"github.com/wsfs/wsfs/overlay/layertest"
 	"github.com/wsfs/wsfs/overlay/memlayer"
 	"github.com/wsfs/wsfs/router"
 )
@@ -143,4 +144,37 @@ func TestMuxLocal(t *testing.T) {
 	}
 	wantList(t, layers[router.Local], "memory")
 	wantList(t, o, "memory", "e")
+}
+
+// TestMuxRandom runs the suite of unions on a Mux with a route in the middle of
+// the names that it uses.
+func TestMuxRandom(t *testing.T) {
+	t.Parallel()
+	builtin, err := router.New(router.Rules{Agent: "a"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rules := router.Rules{Agent: "a", Routes: []router.Rule{{Prefix: "b"}}}
+	for _, r := range builtin.Routes() {
+		rules.NoRoute = append(rules.NoRoute, r.Prefix)
+	}
+	table, err := router.New(rules)
+	if err != nil {
+		t.Fatal(err)
+	}
+	layertest.RunOverlay(t, layertest.Config{
+		New: func(t layertest.TB, _ string) overlay.Upper {
+			layers := map[router.Segment]overlay.Upper{router.Local: memlayer.New(memlayer.Options{})}
+			for _, r := range table.Routes() {
+				layers[r.Segment] = memlayer.New(memlayer.Options{Source: overlay.Store, Dev: 2})
+			}
+			m, err := overlay.NewMux(table, layers)
+			if err != nil {
+				t.Fatalf("%v", err)
+			}
+			return m
+		},
+		Abilities: layertest.All,
+		Route:     "b",
+	})
 }

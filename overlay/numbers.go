@@ -79,9 +79,14 @@ func (n *numbers) show(dev, ino, origin uint64) uint64 {
 	}
 	i := n.of(dev)
 	if ino == 0 || ino > inoMask {
-		return hashed<<inoBits | mix(mix(ino)+i)&inoMask | 1
+		return n.hash(ino, i)
 	}
 	return i<<inoBits | ino
+}
+
+// hash returns a number that stands for ino and what.
+func (n *numbers) hash(ino, what uint64) uint64 {
+	return hashed<<inoBits | mix(mix(ino)+what)&inoMask
 }
 
 // mix is a hash of x that is the same on every machine (splitmix64).

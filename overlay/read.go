@@ -110,7 +110,9 @@ func (s *stack) readDir(ctx context.Context, dir Name) ([]Entry, error) {
 // is gone on the host holds nothing; if all are, so is the directory.
 func (s *stack) union(ctx context.Context, d *merged) ([]Entry, error) {
 	if len(d.parts) == 1 {
-		return s.layers[d.parts[0].layer].ReadDir(ctx, d.parts[0].name)
+		entries, err := s.layers[d.parts[0].layer].ReadDir(ctx, d.parts[0].name)
+		s.origins(d, d.parts[0].layer, entries)
+		return entries, err
 	}
 	var all []Entry
 	var last error
@@ -126,6 +128,7 @@ func (s *stack) union(ctx context.Context, d *merged) ([]Entry, error) {
 		if err != nil {
 			return nil, err
 		}
+		s.origins(d, p.layer, entries)
 		for _, e := range entries {
 			if _, hidden := seen[e.Name]; !hidden {
 				seen[e.Name] = struct{}{}
@@ -150,6 +153,17 @@ func (s *stack) union(ctx context.Context, d *merged) ([]Entry, error) {
 	return all, nil
 }
 
+// origins sets the Origin of entries of the directory d, which layer told.
+func (s *stack) origins(d *merged, layer int, entries []Entry) {
+	if s.segments == nil {
+		return
+	}
+	for i := range entries {
+		e := &entries[i]
+		e.Origin = s.origin(layer, d.name, e.Name, e.Dev, e.Ino, e.Origin)
+	}
+}
+
 // Readlink implements Reader.
 func (o *Overlay) Readlink(ctx context.Context, name Name) (string, error) {
 	h, err := o.find(ctx, "readlink", name)
@@ -170,7 +184,7 @@ func (o *Overlay) Open(ctx context.Context, name Name) (Handle, error) {
 	if err != nil {
 		return nil, about("open", name, err)
 	}
-	return readHandle{in, o.stack}, nil
+	return readHandle{in, o.stack, h.attr.Origin}, nil
 }
 
 // open opens the file h as its layer has it.

@@ -30,6 +30,7 @@ type layer struct {
 	marker  Marker     // nil if its marks are read apart
 	xattrs  Xattrer    // nil if it has none
 	indexed IndexOpener
+	parts   bool // its own files are in several segments
 }
 
 // newLayer returns r with its abilities.
@@ -42,6 +43,7 @@ func newLayer(r Reader) layer {
 	l.marker, _ = As[Marker](any(r))
 	l.xattrs, _ = As[Xattrer](any(r))
 	l.indexed, _ = As[IndexOpener](any(r))
+	_, l.parts = As[Segmenter](any(r))
 	return l
 }
 
@@ -65,7 +67,7 @@ func newStack(o *Overlay, upper Upper, lowers []Reader) *stack {
 func (s *stack) assemble() {
 	s.numbers = newNumbers()
 	s.roots = make([]*merged, len(s.layers)+1)
-	s.roots[len(s.layers)] = &merged{below: Root}
+	s.roots[len(s.layers)] = &merged{name: Root, below: Root}
 	for i := len(s.layers) - 1; i >= 0; i-- {
 		l := s.layers[i]
 		a, err := l.Lstat(context.Background(), Root)
@@ -73,7 +75,7 @@ func (s *stack) assemble() {
 			a.Source = Host // the least is then known of it
 		}
 		parts := []part{{place{i, Root}, a.Source}}
-		s.roots[i] = &merged{below: Root, parts: append(parts, s.roots[i+1].parts...)}
+		s.roots[i] = &merged{name: Root, below: Root, parts: append(parts, s.roots[i+1].parts...)}
 		if d, ok := As[Devicer](any(l.Reader)); ok {
 			s.numbers.add(d.Devices()...)
 		} else if err == nil {
@@ -169,6 +171,7 @@ func (s *stack) findFrom(ctx context.Context, d *merged, first int, base string)
 		a, m, err := s.look(ctx, p, i < len(d.parts)-1)
 		switch {
 		case err == nil:
+			a.Origin = s.origin(p.layer, d.name, base, a.Dev, a.Ino, a.Origin)
 			return hit{place: p, attr: a, top: s.upper != nil && p.layer == 0}, nil
 		case m.Gone:
 			return hit{}, PathError("lstat", p.name, syscall.ENOENT)
@@ -194,6 +197,21 @@ func (s *stack) below(ctx context.Context, d *merged, base string) (bool, error)
 		return false, nil
 	}
 	return false, err
+}
+
+// origin returns the Attr.Origin of the file base of the directory dir, when
+// its layer told the rest. Names of one lower file that belong to different
+// segments are copied up apart: outside the first segment lower files have
+// numbers of their own.
+func (s *stack) origin(layer int, dir Name, base string, dev, ino, origin uint64) uint64 {
+	if s.segments == nil || layer == 0 || origin != 0 || s.layers[layer].parts {
+		return origin
+	}
+	segment := s.segments.Segment(dir.Join(base))
+	if segment == 0 {
+		return 0
+	}
+	return s.numbers.hash(s.numbers.show(dev, ino, 0), uint64(segment))
 }
 
 // show returns a as the Overlay tells it.

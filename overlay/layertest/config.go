@@ -48,6 +48,11 @@ type Config struct {
 	Freeze func(t TB, dir string, u overlay.Upper) overlay.Reader
 
 	Abilities Ability
+
+	// Route is a directory of the layer that is always there and a segment of
+	// its own, for RunOverlay: only regular files are moved across its border.
+	// "" if there is none.
+	Route overlay.Name
 }
 
 // can reports whether the layer declares all of a.

@@ -86,6 +86,46 @@ func (m *model) set(name overlay.Name, f *file) {
 	}
 }
 
+// route makes name a directory that is there whatever the tree holds.
+func (m *model) route(name overlay.Name) {
+	if f, _ := m.find(name); f == nil || !f.isDir() {
+		m.set(name, newFile(overlay.TypeDir))
+	}
+	f, _ := m.find(name)
+	f.mode = overlay.TypeDir | 0o755
+	m.unlink(f)
+}
+
+// unlink makes the files below the directory dir files of their own: names of
+// one file are not copied up together where they are of different segments.
+func (m *model) unlink(dir *file) {
+	own := make(map[*file]*file)
+	var names []overlay.Name
+	dir.each(overlay.Root, func(name overlay.Name, f *file) {
+		if !f.isDir() {
+			names = append(names, name)
+		}
+	})
+	below := &model{dir}
+	for _, name := range names {
+		f, _ := below.find(name)
+		if own[f] == nil {
+			c := *f
+			c.names = 0
+			own[f] = &c
+		}
+		below.set(name, own[f])
+	}
+}
+
+// leave makes the file name, which may have others, a file of its own.
+func (m *model) leave(name overlay.Name) {
+	f, _ := m.find(name)
+	c := *f
+	c.names, c.ino, c.shared = 0, 0, false
+	m.set(name, &c)
+}
+
 // each calls fn for every name of the tree but the root, ascending.
 func (m *model) each(fn func(name overlay.Name, f *file)) { m.root.each(overlay.Root, fn) }
 

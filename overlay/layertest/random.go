@@ -50,7 +50,9 @@ func RunOverlay(t *testing.T, c Config) {
 		t.Parallel()
 		rapid.Check(t, s.randomOverlay)
 	})
-	s.runUnion(t)
+	if s.Route == "" { // its tests use the route's name for other things
+		s.runUnion(t)
+	}
 }
 
 // A tower is an Overlay that grows.
@@ -117,6 +119,9 @@ func (s suite) randomOverlay(t *rapid.T) {
 	}
 	m.share()
 	before := fingerprint(t, project)
+	if s.Route != "" {
+		m.route(s.Route)
+	}
 	w := s.newTower(t, project)
 	m.compare(t, w.o)
 	for range rapid.IntRange(1, 30).Draw(t, "operations") {
@@ -133,7 +138,11 @@ func (s suite) randomOverlay(t *rapid.T) {
 
 // step does something random to w and m.
 func (s suite) step(t *rapid.T, w *tower, m *model) {
-	switch rapid.IntRange(0, 11).Draw(t, "step") {
+	first := 0
+	if s.Route != "" {
+		first = 1 // stores are not frozen
+	}
+	switch rapid.IntRange(first, 11).Draw(t, "step") {
 	case 0:
 		t.Logf("freeze")
 		w.freeze()
@@ -148,8 +157,28 @@ func (s suite) step(t *rapid.T, w *tower, m *model) {
 		if !s.can(Redirects) && o.kind == opRename {
 			may = append(may, syscall.EXDEV)
 		}
-		m.both(t, w.o, o, may...)
+		if s.Route == "" {
+			m.both(t, w.o, o, may...)
+			return
+		}
+		s.stepAcross(t, w, m, o, may)
 	}
+}
+
+// stepAcross does o, which may be about the route or cross its border.
+func (s suite) stepAcross(t *rapid.T, w *tower, m *model, o op, may []syscall.Errno) {
+	switch {
+	case (o.a == s.Route || o.b == s.Route) && (o.kind == opRename || o.kind == opRemove):
+		may = append(may, syscall.EBUSY)
+	case (o.kind == opRename || o.kind == opLink) && o.a.Within(s.Route) != o.b.Within(s.Route):
+		src, _ := m.find(o.a)
+		if src == nil || !src.isRegular() || o.flag&overlay.Exchange != 0 || o.kind == opLink {
+			may = append(may, syscall.EXDEV)
+		} else if no := m.against(o); no == nil {
+			m.leave(o.a) // it becomes a file of its own
+		}
+	}
+	m.both(t, w.o, o, may...)
 }
 
 // fingerprint describes everything about the tree of l.
