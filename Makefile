@@ -47,7 +47,7 @@ race: ## the same under the race detector, short
 	$(GO) test -race -short -timeout $(TIMEOUT) $(UNIT)
 
 integration: ## the real binary on real mounts, with real programs
-	$(GO) test -timeout $(TIMEOUT) ./integration/...
+	$(GO) test -timeout 25m ./integration/...
 
 fuzz: ## every fuzz target for FUZZTIME
 	@set -e; for p in $$($(GO) list ./...); do \

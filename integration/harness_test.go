@@ -147,7 +147,7 @@ func (w *workspace) mount() {
 		"--agent", "default", "--user", "tester", "--project", w.project}, w.args...)
 	w.server = osexec.Command(wsfs(w.t), args...)
 	w.server.Stderr = &w.log
-	w.server.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	w.server.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
 	stdout, err := w.server.StdoutPipe()
 	if err != nil {
 		w.t.Fatal(err)
