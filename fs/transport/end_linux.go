@@ -70,6 +70,9 @@ func (s *Server) abandon() {
 	s.gone()
 }
 
+// afterAbort is the least time that a handler gets to notice its cancellation.
+const afterAbort = time.Second
+
 // await waits for Serve to end, first as long as handlers may take, then for
 // the abort to end it. ETIMEDOUT if a handler does not end even then.
 func (s *Server) await() error {
@@ -79,7 +82,7 @@ func (s *Server) await() error {
 	if err := s.Abort(); err != nil {
 		return err
 	}
-	if s.ended(s.grace) {
+	if s.ended(max(s.grace, afterAbort)) {
 		return nil
 	}
 	return &iofs.PathError{Op: "unmount", Path: s.point, Err: syscall.ETIMEDOUT}

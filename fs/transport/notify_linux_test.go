@@ -82,7 +82,7 @@ func TestNotifications(t *testing.T) {
 func TestNotificationsAfterTheEnd(t *testing.T) {
 	t.Parallel()
 	s := serve(t, newTestFS(), Options{})
-	if err := s.Unmount(); err != nil {
+	if err := unmountIdle(s); err != nil {
 		t.Fatal(err)
 	}
 	if got := s.InodeNotify(fuse.FUSE_ROOT_ID, 0, 0); got != fuse.Status(syscall.EBADF) {

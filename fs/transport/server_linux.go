@@ -95,8 +95,14 @@ func (s *Server) serveLoop(fd int, opts *fuse.MountOptions, o Options) (err erro
 	return nil
 }
 
+// pipeSize is the most that a pipe takes (fs.pipe-max-size as it comes).
+const pipeSize = 1 << 20
+
 // servePlain hands the mounted descriptor to go-fuse, which owns it then.
 func (s *Server) servePlain(fd int, opts *fuse.MountOptions) (err error) {
+	if opts.MaxWrite >= pipeSize {
+		opts.DisableSplice = true // go-fuse would try, fail and log it for each large READ
+	}
 	s.plain, err = fuse.NewServer(s.raw, "/dev/fd/"+strconv.Itoa(fd), opts)
 	if err != nil {
 		return err

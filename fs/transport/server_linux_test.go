@@ -59,7 +59,7 @@ func TestUnmountEndsServe(t *testing.T) {
 			if err := s.WaitMount(); err != nil {
 				t.Fatal(err)
 			}
-			if err := s.Unmount(); err != nil {
+			if err := unmountIdle(s); err != nil {
 				t.Fatalf("Unmount: %v", err)
 			}
 			<-done
