@@ -41,16 +41,13 @@ func (l *Layer) Pin(ctx context.Context, id string, n uint64) error {
 	if len(id) > overlay.MaxComponent || id == "" {
 		return overlay.PathError("pin", overlay.Root, syscall.EINVAL)
 	}
-	kept, err := l.kept(ctx, n)
-	if err != nil {
-		return pathError("pin", overlay.Root, err)
-	}
-	if !kept {
-		return ErrGone
-	}
-	// In one batch with the head, so that no sweep passes by.
-	err = l.update(ctx, func(t *tx) error {
-		if n < t.seg.floor {
+	// In one batch with the head, so that no sweep raises the floor meanwhile.
+	err := l.update(ctx, func(t *tx) error {
+		kept, err := l.keptBy(ctx, t.head, n)
+		if err != nil {
+			return err
+		}
+		if !kept {
 			return ErrGone
 		}
 		t.quiet = true

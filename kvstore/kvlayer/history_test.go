@@ -150,7 +150,9 @@ func TestAsOfShowsEveryCommit(t *testing.T) {
 			floor := newest - 40
 			kept := func(n uint64) bool { return n >= floor || slices.Contains(pinned, n) }
 			compare(kept)
+			do(t, "Pin of what is pinned", l.Pin(t.Context(), "again", pinned[1]))
 			do(t, "Unpin", l.Unpin(t.Context(), "0"))
+			do(t, "Unpin", l.Unpin(t.Context(), "1"))
 			do(t, "Sweep", l.Sweep(t.Context()))
 			pinned = pinned[1:]
 			compare(kept)
@@ -214,6 +216,7 @@ func TestOpenFilesKeepTheirContent(t *testing.T) {
 	write(t, a, "other", "2")
 
 	c.advance(2 * time.Hour)
+	do(t, "Sweep of a layer that has not said that it lives", b.Sweep(ctx))
 	do(t, "beat", b.beat(ctx))
 	do(t, "Sweep", a.Sweep(ctx))
 	if n := a.countKind(t, kindIndex); n == 0 {

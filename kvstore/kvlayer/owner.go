@@ -131,14 +131,17 @@ func (l *Layer) leave(ctx context.Context) error {
 	return err
 }
 
-// owners returns the commits that living layers need, and the keys of dead ones.
+// owners returns the commits that living layers need, and the keys of dead
+// ones. This layer lives, whatever its record says: the machine may have slept.
 func (l *Layer) owners(ctx context.Context) (needed []uint64, dead []kvstore.Key, err error) {
+	needed = l.reads()
 	deadline := l.opt.Now().Add(-l.opt.Lease)
 	err = l.scan(ctx, l.keys.prefix(kindOwner), func(item kvstore.Item) (bool, error) {
 		o, err := decodeOwner(item.Value)
 		switch {
 		case err != nil:
 			return false, l.corrupt("owner", item.Key)
+		case item.Key == l.ownerKey():
 		case o.alive.Before(deadline):
 			dead = append(dead, item.Key)
 		default:

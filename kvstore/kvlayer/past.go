@@ -58,10 +58,15 @@ func (l *Layer) kept(ctx context.Context, n uint64) (bool, error) {
 		return false, err
 	}
 	l.mu.Lock()
-	newest, floor := l.cache.head.commit, l.cache.head.seg(l.opt.Segment).floor
+	h := l.cache.head.clone()
 	l.mu.Unlock()
-	if n > newest || n >= floor {
-		return n <= newest, nil
+	return l.keptBy(ctx, h, n)
+}
+
+// keptBy is kept as of the head h.
+func (l *Layer) keptBy(ctx context.Context, h head, n uint64) (bool, error) {
+	if floor := h.seg(l.opt.Segment).floor; n > h.commit || n >= floor {
+		return n <= h.commit, nil
 	}
 	pins, err := l.pins(ctx)
 	return slices.Contains(pins, n), err
