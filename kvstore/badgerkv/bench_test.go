@@ -115,6 +115,32 @@ func BenchmarkGet(b *testing.B) {
 	}
 }
 
+// BenchmarkGetDuringApply reads while another goroutine commits without a pause:
+// a read does not wait for the disk.
+func BenchmarkGetDuringApply(b *testing.B) {
+	s := benchStore(b, options())
+	commitOne(b, s, 1)
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		for n := 2; ; n++ {
+			select {
+			case <-stop:
+				return
+			default:
+				commitOne(b, s, n)
+			}
+		}
+	}()
+	for b.Loop() {
+		if _, err := s.Get(b.Context(), "namespace/file"); err != nil {
+			b.Fatal(err)
+		}
+	}
+	close(stop)
+	<-stopped
+}
+
 // BenchmarkOpen opens and closes an empty store.
 func BenchmarkOpen(b *testing.B) {
 	dir := b.TempDir()

@@ -16,6 +16,7 @@ const maxGroup = 1 << 20
 // A committer is what the committing goroutine works with.
 type committer struct {
 	store *Store
+	last  uint64 // the number of the last commit
 	// nextBlob is a blob number that was never used. Numbers start above every
 	// one that an earlier Store can have used: each commit uses less than 2^20.
 	nextBlob uint64
@@ -55,7 +56,7 @@ func (s *Store) commit() {
 // round commits first and what can be joined to it, tells the outcome, and
 // returns a request that has to wait for the next round.
 func (c *committer) round(first *request) (next *request) {
-	g := &group{txn: c.store.db.NewTransaction(true), index: map[string]int{}}
+	g := &group{txn: c.store.db.NewTransactionAt(c.last, true), index: map[string]int{}}
 	defer g.txn.Discard()
 	for r := first; r != nil; r = c.poll() {
 		if !g.takes(r) {
@@ -162,10 +163,12 @@ func (c *committer) write(g *group) error {
 	if err := c.room.reserve(st.footprint); err != nil {
 		return err
 	}
-	if err := g.txn.Commit(); err != nil {
+	if err := g.txn.CommitAt(c.last+1, nil); err != nil {
 		c.broken = fmt.Errorf("%w: %s: commit failed, reopen the store: %v", kvstore.ErrUnavailable, c.store.dir, err)
 		return c.broken
 	}
+	c.last++
+	c.store.timeline.advance(c.last)
 	c.store.tidier.garbage.Add(st.garbage)
 	rotated, err := c.room.committed(st.footprint)
 	if err != nil {

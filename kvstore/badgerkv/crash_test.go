@@ -35,7 +35,7 @@ func TestKillLong(t *testing.T) {
 	}
 	dir := t.TempDir()
 	acknowledged := 0
-	for round := range 6 {
+	for round := range 4 {
 		c := start(t, "long", dir)
 		for range 35 + 7*round {
 			acknowledged = atoi(t, c.line())

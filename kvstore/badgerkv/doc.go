@@ -8,25 +8,40 @@
 // set. A batch is there as a whole or not at all. Batches that are applied at
 // the same time share one write and one sync.
 //
-// Versions are badger's commit numbers. Badger derives its next number from the
-// largest one it finds, and compaction may drop the record that held it; so
-// each commit writes a marker key, which is never deleted, and numbers only
-// grow, over deletion, compaction and reopening.
+// A version is the number of the commit. Commits have ascending numbers without
+// a gap; the last one is found again as the largest number in the tables and
+// logs. Merging tables may drop the record that held it, so each commit writes a
+// marker key, which is never deleted, and numbers only grow, over deletion,
+// merging and reopening.
+//
+// Readers see the last durable commit: they never wait for a write, and never
+// see what a power cut may take back.
 //
 // # Space
 //
 // Every value lives in the log-structured tree, none in badger's value log:
-// overwritten values are reclaimed by compaction, and there is no log that
-// grows until somebody collects it. Values too long for the tree are cut into
-// parts (encode.go).
+// overwritten values are reclaimed when tables are merged (tidy.go), and there is
+// no log that grows until somebody collects it. Values too long for the tree are
+// cut into parts (encode.go).
 //
 // Badger writes its files through memory maps, and a full disk kills a process
 // that writes to a hole of a mapped file (SIGBUS). Therefore the files that a
-// commit writes have their blocks allocated before (space.go), and a batch that
-// may need more than is free is refused with ErrFull.
+// commit writes have their blocks allocated before (room.go), a batch that may
+// need more than is free is refused with ErrFull, and tables are merged only while
+// far more is free than that takes. What remains: a disk that another program
+// fills to the last byte within the tenths of a second in which a table is
+// written ends the process. Nothing that was acknowledged is lost by it.
+//
+// # Damage
+//
+// Open reads every file and checks it (verify.go), about a second for a gigabyte.
+// A store that is not whole is refused, and not changed.
 //
 // # Locks
 //
-// alive is held shared by every call and exclusively by Close. Everything else
-// that changes belongs to the one goroutine that commits.
+//	Store.alive: shared by every call, exclusively by Close
+//	  tidier.mu
+//	    timeline.mu, the feed's
+//
+// Everything else that changes belongs to the one goroutine that commits.
 package badgerkv

@@ -1,6 +1,7 @@
 package badgerkv
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -92,11 +93,12 @@ func heldBy(dir string, file *os.File) error {
 	return e
 }
 
-// release lets others open the directory.
+// release lets others open the directory. Closing the file is not enough: a
+// process that is being started at this moment has a copy of the descriptor
+// until it execs, and the lock would stay that long.
 func (h *holder) release() error {
-	if err := h.file.Truncate(0); err != nil {
-		h.file.Close()
+	if err := errors.Join(h.file.Truncate(0), unlockFile(h.file), h.file.Close()); err != nil {
 		return fmt.Errorf("badgerkv: release store: %w", err)
 	}
-	return h.file.Close()
+	return nil
 }

@@ -3,6 +3,7 @@ package badgerkv_test
 import (
 	"errors"
 	"os"
+	osexec "os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -49,6 +50,36 @@ func TestHolderKilled(t *testing.T) {
 	if err := open(t, dir).Close(); err != nil {
 		t.Fatalf("Close: got %v, want nil", err)
 	}
+}
+
+// TestHolderWhileStarting opens and closes a store while processes are being
+// started, which for a moment have copies of this one's descriptors.
+func TestHolderWhileStarting(t *testing.T) {
+	t.Parallel()
+	stop := make(chan struct{})
+	var starting sync.WaitGroup
+	for range 2 {
+		starting.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+					if err := osexec.Command("true").Run(); err != nil {
+						t.Errorf("true: %v", err)
+					}
+				}
+			}
+		})
+	}
+	dir := t.TempDir()
+	for range 50 {
+		if err := open(t, dir).Close(); err != nil {
+			t.Fatalf("Close: got %v, want nil", err)
+		}
+	}
+	close(stop)
+	starting.Wait()
 }
 
 // TestHolderRace has many open at once: one at a time gets the store.

@@ -22,3 +22,8 @@ func lockFile(file *os.File) (bool, error) {
 		}
 	}
 }
+
+// unlockFile gives up the lock of file for all copies of its descriptor.
+func unlockFile(file *os.File) error {
+	return syscall.Flock(int(file.Fd()), syscall.LOCK_UN)
+}

@@ -228,9 +228,8 @@ func (r *room) full(what string, err error) error {
 
 // A fileSurvey is what a store's directory holds.
 type fileSurvey struct {
-	logs     int64 // bytes that all logs hold, at most
-	fullLogs int   // how many logs are not empty
-	lastLog  int   // of those
+	logs    int64 // bytes that all logs hold, at most
+	lastLog int   // of those
 }
 
 // survey reads the directory of a store.
@@ -264,6 +263,5 @@ func (s *fileSurvey) add(path string, size int64) {
 		return
 	}
 	s.logs += min(size, diskSize(path)) // most of it is a hole
-	s.fullLogs++
 	s.lastLog = max(s.lastLog, number)
 }

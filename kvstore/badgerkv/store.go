@@ -31,6 +31,7 @@ type Store struct {
 	committed chan struct{}
 	committer committer // belongs to the committing goroutine
 	tidier    tidier
+	timeline  timeline
 
 	// alive is held shared by calls that use db, exclusively by Close.
 	alive  sync.RWMutex
@@ -67,7 +68,7 @@ func open(dir string, opt Options, hold *holder) (*Store, error) {
 	if err := room.prepare(); err != nil {
 		return nil, err
 	}
-	db, err := badger.Open(badgerOptions(dir, opt))
+	db, err := badger.OpenManaged(badgerOptions(dir, opt))
 	if err != nil {
 		return nil, fmt.Errorf("badgerkv: open %s: %w", dir, err)
 	}
@@ -81,8 +82,9 @@ func open(dir string, opt Options, hold *holder) (*Store, error) {
 		hold:      hold,
 		requests:  make(chan *request),
 		committed: make(chan struct{}),
+		timeline:  timeline{last: db.MaxVersion(), readers: map[uint64]int{}},
 	}
-	s.committer = committer{store: s, room: room, nextBlob: db.MaxVersion() << 20}
+	s.committer = committer{store: s, room: room, last: db.MaxVersion(), nextBlob: db.MaxVersion() << 20}
 	go s.commit()
 	s.tidier.start(s)
 	return s, nil
@@ -101,6 +103,17 @@ func (s *Store) enter(ctx context.Context) error {
 	return nil
 }
 
+// view returns a transaction that reads what is durable now. The caller must
+// call done.
+func (s *Store) view() (txn *badger.Txn, done func()) {
+	commit := s.timeline.begin()
+	txn = s.db.NewTransactionAt(commit, false)
+	return txn, func() {
+		txn.Discard()
+		s.timeline.end(commit)
+	}
+}
+
 // Get returns the newest item of key.
 func (s *Store) Get(ctx context.Context, key kvstore.Key) (kvstore.Item, error) {
 	if err := key.Validate(); err != nil {
@@ -110,8 +123,8 @@ func (s *Store) Get(ctx context.Context, key kvstore.Key) (kvstore.Item, error) 
 		return kvstore.Item{}, err
 	}
 	defer s.alive.RUnlock()
-	txn := s.db.NewTransaction(false)
-	defer txn.Discard()
+	txn, done := s.view()
+	defer done()
 	record, err := txn.Get(dataKey(key))
 	if err != nil {
 		return kvstore.Item{}, readError(err)
@@ -125,8 +138,8 @@ func (s *Store) Scan(ctx context.Context, prefix kvstore.Key, fn func(kvstore.It
 		return err
 	}
 	defer s.alive.RUnlock()
-	txn := s.db.NewTransaction(false)
-	defer txn.Discard()
+	txn, done := s.view()
+	defer done()
 	it := txn.NewIterator(badger.IteratorOptions{Prefix: dataKey(prefix)})
 	defer it.Close()
 	for it.Rewind(); it.Valid(); it.Next() {

@@ -95,6 +95,7 @@ func (t *tidier) tidy(ctx context.Context, garbage bool) error {
 		return nil
 	}
 	t.garbage.Store(0)
+	t.store.db.SetDiscardTs(t.store.timeline.oldest())
 	return t.store.db.Flatten(1)
 }
 
@@ -124,6 +125,7 @@ func dueFor(levels []badger.LevelInfo, garbage int64) duty {
 // flush has what is in memory written to a table. Badger does that only when
 // its log is full, so the log is filled with values that nobody keeps.
 func (t *tidier) flush(ctx context.Context) error {
+	last := t.store.timeline.now()
 	pad := make([]byte, maxPart)
 	for n := 0; n <= memtableSize; n += len(pad) {
 		if err := t.store.apply(ctx, padding(pad)); err != nil {
@@ -133,15 +135,16 @@ func (t *tidier) flush(ctx context.Context) error {
 	if err := t.store.apply(ctx, padding(nil)); err != nil {
 		return fmt.Errorf("flush: %v", err)
 	}
-	return t.flushed(ctx)
+	return t.flushed(ctx, last)
 }
 
-// flushed returns when badger has one log left: the others are in tables.
-func (t *tidier) flushed(ctx context.Context) error {
+// flushed returns when commit is in a table.
+func (t *tidier) flushed(ctx context.Context, commit uint64) error {
 	for {
-		files, err := survey(t.store.dir)
-		if err != nil || files.fullLogs <= 1 {
-			return err
+		for _, table := range t.store.db.Tables() {
+			if table.MaxVersion >= commit {
+				return nil
+			}
 		}
 		select {
 		case <-ctx.Done():

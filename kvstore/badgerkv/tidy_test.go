@@ -1,9 +1,11 @@
 package badgerkv
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/dgraph-io/badger/v4"
@@ -119,6 +121,49 @@ func TestDeletedIsReclaimed(t *testing.T) {
 	}
 	if item, err := s.Get(t.Context(), "k199"); err != nil || len(item.Value) != 1<<20 {
 		t.Errorf("Get of what was kept: got %d bytes, %v, want 1 MiB", len(item.Value), err)
+	}
+}
+
+// TestMergeUnderScan overwrites and deletes what a running scan has yet to
+// come to, and merges tables: the scan still gets it.
+func TestMergeUnderScan(t *testing.T) {
+	t.Parallel()
+	s := openTidy(t)
+	keys := []kvstore.Key{"a", "b", "c"}
+	for _, key := range keys {
+		putSize(t, s, key, 1<<20)
+	}
+	var seen []kvstore.Key
+	err := s.Scan(t.Context(), "", func(item kvstore.Item) error {
+		seen = append(seen, item.Key)
+		if len(item.Value) != 1<<20 {
+			t.Errorf("Scan during a merge: %s has %d bytes, want 1 MiB", item.Key, len(item.Value))
+		}
+		if len(seen) > 1 {
+			return nil
+		}
+		putSize(t, s, "b", 10)
+		var b kvstore.Batch
+		b.Delete("c")
+		if err := s.Apply(t.Context(), &b); err != nil {
+			return err
+		}
+		for range 2 { // a merge needs two tables
+			if err := s.tidier.flush(t.Context()); err != nil {
+				return err
+			}
+		}
+		s.tidier.garbage.Store(1 << 40)
+		return s.tidier.tidy(t.Context(), true)
+	})
+	if err != nil || !slices.Equal(seen, keys) {
+		t.Errorf("Scan during a merge: got %q, %v, want %q", seen, err, keys)
+	}
+	if item, err := s.Get(t.Context(), "b"); err != nil || len(item.Value) != 10 {
+		t.Errorf("Get(b) after it: got %d bytes, %v, want 10", len(item.Value), err)
+	}
+	if _, err := s.Get(t.Context(), "c"); !errors.Is(err, kvstore.ErrNotFound) {
+		t.Errorf("Get(c) after it: got %v, want ErrNotFound", err)
 	}
 }
 

@@ -34,6 +34,7 @@ var cases = []testCase{
 	{"EmptyKey", testEmptyKey},
 	{"Canceled", testCanceled},
 	{"Closed", testClosed},
+	{"ClosedInUse", testClosedInUse},
 	{"Bank", testBank},
 	{"Counter", testCounter},
 }

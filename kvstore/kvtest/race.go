@@ -150,3 +150,53 @@ func increment(t *testing.T, s kvstore.Store, log kvstore.Key) error {
 		}
 	}
 }
+
+// testClosedInUse closes a store that goroutines use in every way: each of them
+// gets ErrClosed in the end, and nothing else before.
+func testClosedInUse(t *testing.T, s kvstore.Store) {
+	uses := []func(n int) error{
+		func(n int) error {
+			var b kvstore.Batch
+			b.Put(kvstore.Key(fmt.Sprint("k", n%50)), make([]byte, 1000))
+			return s.Apply(t.Context(), &b)
+		},
+		func(n int) error {
+			_, err := s.Get(t.Context(), kvstore.Key(fmt.Sprint("k", n%50)))
+			if errors.Is(err, kvstore.ErrNotFound) {
+				return nil
+			}
+			return err
+		},
+		func(int) error {
+			_, err := scan(t.Context(), s, "")
+			return err
+		},
+	}
+	if w, ok := s.(kvstore.Watcher); ok {
+		uses = append(uses, func(int) error { return w.Watch(t.Context(), "", nil, func(kvstore.Key) {}) })
+	}
+	var wg sync.WaitGroup
+	started := make(chan struct{}, 2*len(uses))
+	for i := range 2 * len(uses) {
+		wg.Go(func() {
+			use := uses[i%len(uses)]
+			started <- struct{}{}
+			for n := 0; ; n++ {
+				switch err := use(n); {
+				case errors.Is(err, kvstore.ErrClosed):
+					return
+				case err != nil:
+					t.Errorf("use of a store that is closed meanwhile: got %v, want nil or ErrClosed", err)
+					return
+				}
+			}
+		})
+	}
+	for range cap(started) {
+		<-started
+	}
+	if err := s.Close(); err != nil {
+		t.Errorf("Close: got %v, want nil", err)
+	}
+	wg.Wait()
+}
