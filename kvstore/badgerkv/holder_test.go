@@ -73,7 +73,7 @@ func TestHolderWhileStarting(t *testing.T) {
 		})
 	}
 	dir := t.TempDir()
-	for range 50 {
+	for range 20 {
 		if err := open(t, dir).Close(); err != nil {
 			t.Fatalf("Close: got %v, want nil", err)
 		}

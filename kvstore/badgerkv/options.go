@@ -54,7 +54,7 @@ func badgerOptions(dir string, o Options) badger.Options {
 	b.SyncWrites = !o.NoSync
 	b.Logger = logger{o.log().With("store", dir)}
 	b.ExternalMagicVersion = formatVersion
-	b.BypassLockGuard = true // HOLDER is the lock
+	b.BypassLockGuard = true  // HOLDER is the lock
 	b.DetectConflicts = false // one goroutine commits
 	b.MetricsEnabled = false
 
