@@ -4,6 +4,7 @@ package fs_test
 
 import (
 	"context"
+	"flag"
 	"os"
 	"os/signal"
 	"runtime"
@@ -16,6 +17,7 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 
 	"github.com/wsfs/wsfs/fs"
+	"github.com/wsfs/wsfs/fs/transport"
 	"github.com/wsfs/wsfs/overlay"
 )
 
@@ -47,7 +49,31 @@ func need(t testing.TB, what string, have bool) {
 type mounted struct {
 	*fs.FS
 	dir    string
-	server *fuse.Server
+	server server
+}
+
+// A server is a transport: that of package transport, or go-fuse's own.
+type server interface {
+	Serve()
+	WaitMount() error
+	Unmount() error
+}
+
+// plain has the mounts served by go-fuse's fuse.Server.
+var plain = flag.Bool("plain", false, "serve with go-fuse's fuse.Server")
+
+// serveOn mounts raw, which f answers, on dir.
+func serveOn(dir string, f *fs.FS, raw fuse.RawFileSystem) (server, error) {
+	if *plain {
+		return fuse.NewServer(raw, dir, f.MountOptions())
+	}
+	s, err := transport.Mount(dir, raw, f.MountOptions(), transport.Options{})
+	if err != nil {
+		return nil, err
+	}
+	f.Attach(s)
+	f.Init(nil)
+	return s, nil
 }
 
 // mount serves layer on a directory of the test's own.
@@ -64,7 +90,7 @@ func mountRaw(t testing.TB, f *fs.FS, wrap func(*fs.FS) fuse.RawFileSystem) *mou
 	need(t, "fuse", err == nil)
 	need(t, "root", os.Geteuid() == 0)
 	m := &mounted{FS: f, dir: openDir(t)}
-	m.server, err = fuse.NewServer(wrap(f), m.dir, m.MountOptions())
+	m.server, err = serveOn(m.dir, f, wrap(f))
 	if err != nil {
 		t.Fatalf("mount: %v", err)
 	}
