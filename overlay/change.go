@@ -140,7 +140,12 @@ func (o *Overlay) Link(ctx context.Context, oldname, newname Name) error {
 }
 
 // Tmpfile implements Tmpfiler.
-func (o *Overlay) Tmpfile(ctx context.Context, dir Name, perm Perm) (h WriteHandle, err error) {
+func (o *Overlay) Tmpfile(ctx context.Context, dir Name, perm Perm) (WriteHandle, error) {
+	if h, err := o.find(ctx, "tmpfile", dir); err != nil {
+		return nil, err
+	} else if !h.attr.IsDir() {
+		return nil, PathError("tmpfile", dir, syscall.ENOTDIR)
+	}
 	if err := o.copyUp(ctx, "tmpfile", dir, true); err != nil {
 		return nil, err
 	}

@@ -5,11 +5,13 @@ import (
 	"errors"
 	"io"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
 
 	"github.com/wsfs/wsfs/overlay"
 	"github.com/wsfs/wsfs/overlay/memlayer"
+	"github.com/wsfs/wsfs/router"
 )
 
 // write makes name a file of l that holds text.
@@ -122,5 +124,54 @@ func TestRenameLowerDirectory(t *testing.T) {
 	}
 	if got := read(t, lower, "p/d/f"); got != "f" {
 		t.Errorf("the lower p/d/f holds %q, want f", got)
+	}
+}
+
+// TestFullDisk is fault 14: a copy-up that does not fit fails with ENOSPC and
+// leaves the lower file as it is, and removing works when the disk is full.
+func TestFullDisk(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	big := strings.Repeat("x", 1<<16)
+	for _, route := range []overlay.Name{"", "memory/"} {
+		disk := memlayer.New(memlayer.Options{Bytes: 1 << 14})
+		table, err := router.New(router.Rules{Agent: "a"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		layers := map[router.Segment]overlay.Upper{router.Local: disk}
+		for _, r := range table.Routes() {
+			layers[r.Segment] = memlayer.New(memlayer.Options{Bytes: 1 << 14, Source: overlay.Store, Dev: 2})
+		}
+		m, err := overlay.NewMux(table, layers)
+		if err != nil {
+			t.Fatal(err)
+		}
+		project := memlayer.New(memlayer.Options{})
+		mkdir(t, project, "memory")
+		big1, big2 := route+"big", route+"big2"
+		write(t, project, big1, big)
+		write(t, project, "other", big)
+		o := overlay.New(m, project)
+		_, err = o.OpenFile(ctx, big1, overlay.Append, overlay.Perm{})
+		want(t, "OpenFile", err, syscall.ENOSPC)
+		want(t, "Rename", o.Rename(ctx, big1, big2, 0), syscall.ENOSPC)
+		want(t, "Rename across", o.Rename(ctx, "other", "memory/other", 0), syscall.ENOSPC)
+		if got := read(t, o, big1); got != big {
+			t.Errorf("%q has %d bytes after the failure, want %d", big1, len(got), len(big))
+		}
+		write(t, o, "fill", big[:1<<14])
+		write(t, o, big1, "") // needs no data
+		if err := o.Remove(ctx, big1); err != nil {
+			t.Errorf("Remove on a full disk: %v", err)
+		}
+		if err := o.Remove(ctx, "other"); err != nil {
+			t.Errorf("Remove on a full disk: %v", err)
+		}
+		_, err = o.Tmpfile(ctx, "fill", overlay.Perm{})
+		want(t, "Tmpfile in a file", err, syscall.ENOTDIR)
+		if err := overlay.Check(ctx, o); err != nil {
+			t.Errorf("Check: %v", err)
+		}
 	}
 }

@@ -47,7 +47,7 @@ func parseACL(b []byte) ([]aclEntry, bool) {
 			id:   binary.LittleEndian.Uint32(b[4:]),
 		}
 		once := e.tag&(aclUserObj|aclGroupObj|aclMask|aclOther) != 0
-		if e.perm > 7 || (once && tags&e.tag != 0) || tags >= e.tag<<1 {
+		if e.tag == 0 || e.tag&(e.tag-1) != 0 || e.perm > 7 || (once && tags&e.tag != 0) || tags >= e.tag<<1 {
 			return nil, false
 		}
 		tags |= e.tag
