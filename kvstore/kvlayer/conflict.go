@@ -62,7 +62,7 @@ func (f *file) replay(ctx context.Context, now *record) (fits bool, err error) {
 	if !appendOnly {
 		return false, nil
 	}
-	g := f.l.newFile(now, f.name)
+	g := f.l.newStandIn(now, f.name)
 	if err := f.copyTo(ctx, g, from, to); err != nil {
 		g.discard()
 		return false, err
@@ -111,7 +111,7 @@ func (f *file) merge(ctx context.Context, now *record) (fits bool, err error) {
 	if err != nil || !fits {
 		return false, err
 	}
-	g := f.l.newFile(now, f.name)
+	g := f.l.newStandIn(now, f.name)
 	if err := g.rewrite(ctx, merged); err != nil {
 		g.discard()
 		return false, err
@@ -299,7 +299,7 @@ func (f *file) successor(ctx context.Context, last *record) (*record, error) {
 
 // deliverTo commits to the file now what f has that now lacks.
 func (f *file) deliverTo(ctx context.Context, p Policy, now *record, mode commitMode) (fits bool, err error) {
-	g := f.l.newFile(now, f.name)
+	g := f.l.newStandIn(now, f.name)
 	defer g.discard()
 	switch p {
 	case Append:

@@ -23,6 +23,10 @@ type file struct {
 	// write is shared by writes, and held exclusively by whatever needs the
 	// content to stand still: a commit, a truncation, a newer version.
 	write sync.RWMutex
+	// standIn: a file that is in no table, made to hold what a conflict is
+	// resolved to. Its bytes are those of another file, which counts them.
+	// Immutable.
+	standIn bool
 	// pending are commits that the store may have taken without saying so.
 	// Protected by write.
 	pending []attempt
@@ -56,6 +60,13 @@ type file struct {
 // newFile is the file r, unchanged, without a handle.
 func (l *Layer) newFile(r *record, name overlay.Name) *file {
 	return &file{l: l, ino: r.ino, name: name, base: r, body: newBody(r)}
+}
+
+// newStandIn is a file to write what is to follow r to.
+func (l *Layer) newStandIn(r *record, name overlay.Name) *file {
+	f := l.newFile(r, name)
+	f.standIn = true
+	return f
 }
 
 // readAt reads as io.ReaderAt does.
@@ -163,7 +174,7 @@ func (f *file) changedLocked() {
 // Preconditions: f.mu is held.
 func (f *file) countLocked() {
 	growth := max(0, f.body.size-f.base.size)
-	if !f.dirty {
+	if !f.dirty || f.standIn {
 		growth = 0
 	}
 	f.l.grown.Add(growth - f.counted)
@@ -174,7 +185,7 @@ func (f *file) countLocked() {
 // to size, so that the write fails and not the close. What others free is seen
 // at once, what they take at the latest by the commit.
 func (f *file) checkQuota(ctx context.Context, size int64) error {
-	if f.l.opt.Quota <= 0 || f.fits(size) {
+	if f.l.opt.Quota <= 0 || f.standIn || f.fits(size) {
 		return nil
 	}
 	if err := f.l.fresh(ctx); err != nil {

@@ -51,6 +51,24 @@ func TestQuota(t *testing.T) {
 	write(t, l, "m", strings.Repeat("n", 60_000))
 }
 
+// What is appended counts once, also while it is replayed.
+func TestQuotaInAConflict(t *testing.T) {
+	t.Parallel()
+	a, b := two(t, func(o *Options) { o.Quota = 10_000 })
+	write(t, a, "m", "1\n")
+	text := strings.Repeat("a", 6_000)
+	h := edit(t, a, "m", overlay.Append, text)
+	write(t, b, "m", "1\n2\n")
+	do(t, "Flush", h.Flush(t.Context()))
+	do(t, "Close", h.Close())
+	if got := read(t, b, "m"); got != "1\n2\n"+text {
+		t.Errorf("read: got %d bytes, want %d", len(got), 4+len(text))
+	}
+	if n := a.grown.Load(); n != 0 {
+		t.Errorf("uncommitted growth after Close: got %d, want 0", n)
+	}
+}
+
 func TestLimits(t *testing.T) {
 	t.Parallel()
 	l := open(t, memkv.New())
