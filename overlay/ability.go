@@ -89,7 +89,8 @@ type Origins func(ctx context.Context, layer string, name Name) (Handle, error)
 // A Recoverer repairs what an unclean stop left behind: a copy-up that a
 // power cut cut short is made again, debris in the work area goes.
 type Recoverer interface {
-	// Recover must be called before any other method, once. It returns the
+	// Recover must be called before any other method but Lstat of the root,
+	// once. It returns the
 	// names that could not be repaired, because their origin has changed.
 	Recover(ctx context.Context, open Origins) (damaged []Name, err error)
 }

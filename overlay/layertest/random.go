@@ -63,13 +63,12 @@ type tower struct {
 	upper   overlay.Upper
 	dir     string           // of upper
 	lowers  []overlay.Reader // top first; the last is the project
-	project *memlayer.Layer
 }
 
-// newTower returns an Overlay of a new upper over project.
-func (s suite) newTower(t TB, project *memlayer.Layer) *tower {
+// newTower returns an Overlay of a new upper over lowers.
+func (s suite) newTower(t TB, lowers ...overlay.Reader) *tower {
 	t.Helper()
-	w := &tower{suite: s, t: t, lowers: []overlay.Reader{project}, project: project}
+	w := &tower{suite: s, t: t, lowers: lowers}
 	w.upper, w.dir = s.make(t)
 	w.mount()
 	return w
@@ -110,19 +109,22 @@ func (s suite) linked() Ability {
 
 // randomOverlay is one random run.
 func (s suite) randomOverlay(t *rapid.T) {
-	project := memlayer.New(memlayer.Options{Source: overlay.Host})
-	m := newModel()
-	for range rapid.IntRange(0, 25).Draw(t, "project") {
-		o := drawOp(t, s.linked())
-		t.Logf("project: %v", o)
-		m.both(t, project, o)
+	project, m := s.drawLower(t, "project", s.linked())
+	lowers := []overlay.Reader{project}
+	if rapid.Bool().Draw(t, "with a template") {
+		template, over := s.drawLower(t, "template", s.linked()&^Links)
+		lowers = append([]overlay.Reader{template}, lowers...)
+		m.root = union(over.root, m.root)
 	}
 	m.share()
-	before := fingerprint(t, project)
+	var before []string
+	for _, l := range lowers {
+		before = append(before, fingerprint(t, l))
+	}
 	if s.Route != "" {
 		m.route(s.Route)
 	}
-	w := s.newTower(t, project)
+	w := s.newTower(t, lowers...)
 	m.compare(t, w.o)
 	for range rapid.IntRange(1, 30).Draw(t, "operations") {
 		s.step(t, w, m)
@@ -131,9 +133,47 @@ func (s suite) randomOverlay(t *rapid.T) {
 	if err := overlay.Check(ctx, w.o); err != nil {
 		t.Fatalf("Check: %v", err)
 	}
-	if after := fingerprint(t, project); after != before {
-		t.Fatalf("the project is\n%s\nwas\n%s", after, before)
+	for i, l := range lowers {
+		if after := fingerprint(t, l); after != before[i] {
+			t.Fatalf("lower %d is\n%s\nwas\n%s", i, after, before[i])
+		}
 	}
+}
+
+// drawLower returns a random lower that others may change, and its model.
+func (s suite) drawLower(t *rapid.T, what string, abilities Ability) (*memlayer.Layer, *model) {
+	l := memlayer.New(memlayer.Options{Source: overlay.Host})
+	m := newModel()
+	for range rapid.IntRange(0, 25).Draw(t, what) {
+		o := drawOp(t, abilities)
+		t.Logf("%s: %v", what, o)
+		m.both(t, l, o)
+	}
+	return l, m
+}
+
+// union returns what top over bottom shows, which takes both apart.
+func union(top, bottom *file) *file {
+	if !top.isDir() || !bottom.isDir() {
+		return top
+	}
+	for base, c := range bottom.children {
+		over := top.children[base]
+		if over == nil {
+			top.children[base] = c
+			continue
+		}
+		hide(c)
+		top.children[base] = union(over, c)
+	}
+	return top
+}
+
+// hide notes that a name of f, and those below it, are not seen: how many links
+// the files then have is not promised.
+func hide(f *file) {
+	f.names--
+	f.shared = true
 }
 
 // step does something random to w and m.
