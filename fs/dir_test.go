@@ -85,14 +85,14 @@ func dirents(t *testing.T, path string) map[string]uint64 {
 func TestRemoveWhileListing(t *testing.T) {
 	for _, k := range kinds {
 		t.Run(k.name+"/one", func(t *testing.T) {
-			m := crowd(t, k, 5000)
+			m := crowd(t, k, 1500**soak)
 			must(t, os.RemoveAll(m.path("d")))
 			if _, err := os.Lstat(m.path("d")); !os.IsNotExist(err) {
 				t.Errorf("Lstat(d) after RemoveAll: got %v, want ENOENT", err)
 			}
 		})
 		t.Run(k.name+"/eight", func(t *testing.T) {
-			m := crowd(t, k, 1000)
+			m := crowd(t, k, 400**soak)
 			var wg sync.WaitGroup
 			for range 8 {
 				wg.Go(func() {

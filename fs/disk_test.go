@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/wsfs/wsfs/kvstore"
 	"github.com/wsfs/wsfs/kvstore/kvlayer"
 	"github.com/wsfs/wsfs/kvstore/memkv"
 	"github.com/wsfs/wsfs/overlay"
@@ -55,9 +56,14 @@ func diskLayers(t testing.TB, project ...seed) (*disklayer.Upper, *disklayer.Hos
 	return upper, host, filepath.Join(dir, "project")
 }
 
-// routedTree returns a tree on disk with the routes of an agent in stores in
+// routedTree returns a tree on disk with the routes of an agent in a store in
 // memory, over a project on disk.
 func routedTree(t testing.TB, project ...seed) overlay.Layer {
+	return treeOn(t, memkv.New(), project...)
+}
+
+// treeOn is routedTree with the store given.
+func treeOn(t testing.TB, store kvstore.Store, project ...seed) overlay.Layer {
 	t.Helper()
 	upper, host, _ := diskLayers(t, project...)
 	table, err := router.New(router.Rules{Agent: "a"})
@@ -67,12 +73,18 @@ func routedTree(t testing.TB, project ...seed) overlay.Layer {
 		if layers[r.Segment] != nil {
 			continue
 		}
-		kv, err := kvlayer.New(t.Context(), memkv.New(), "test", kvlayer.Options{Segment: string(r.Segment), Dev: uint64(1000 + i), ID: string(r.Segment)})
-		must(t, err)
-		t.Cleanup(func() { kv.Close() })
-		layers[r.Segment] = kv
+		layers[r.Segment] = storeLayer(t, store, string(r.Segment), uint64(1000+i))
 	}
 	mux, err := overlay.NewMux(table, layers)
 	must(t, err)
 	return overlay.New(mux, host)
+}
+
+// storeLayer opens a segment of a store as one daemon of several.
+func storeLayer(t testing.TB, store kvstore.Store, segment string, dev uint64) *kvlayer.Layer {
+	t.Helper()
+	kv, err := kvlayer.New(t.Context(), store, "test", kvlayer.Options{Segment: segment, Dev: dev, ID: segment})
+	must(t, err)
+	t.Cleanup(func() { kv.Close() })
+	return kv
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/hanwen/go-fuse/v2/posixtest"
 
 	"github.com/wsfs/wsfs/fs"
+	"github.com/wsfs/wsfs/kvstore/memkv"
 )
 
 // storeExceptions are plays that a store's files cannot give, with the reason.
@@ -105,5 +106,43 @@ func TestAcrossRoutes(t *testing.T) {
 	}
 	if err := os.Remove(m.path("memory")); err == nil {
 		t.Error("a route's directory was removed")
+	}
+}
+
+// TestOtherDaemon has another daemon on the same store change files that the
+// mount has cached.
+func TestOtherDaemon(t *testing.T) {
+	store := memkv.New()
+	m := mount(t, treeOn(t, store), fs.Options{Passthrough: true})
+	must(t, os.WriteFile(m.path("memory/f"), []byte("mine"), 0o644))
+	other := storeLayer(t, store, "memory", 7)
+	for i := range 100 {
+		want := strings.Repeat("x", i%7) + "theirs"
+		put(t, other, seed{"f", 0o644, want})
+		if got, err := os.ReadFile(m.path("memory/f")); string(got) != want || err != nil {
+			t.Fatalf("ReadFile after another daemon's close: got %q, %v; want %q", got, err, want)
+		}
+	}
+	if _, err := os.Lstat(m.path("memory/new")); !os.IsNotExist(err) {
+		t.Fatalf("Lstat(memory/new): got %v, want ENOENT", err)
+	}
+	names(t, m.path("memory"))
+	put(t, other, seed{"new", 0o644, "theirs"})
+	eventually(t, "the new name is seen", func() bool {
+		got, err := os.ReadFile(m.path("memory/new"))
+		return err == nil && string(got) == "theirs" && len(names(t, m.path("memory"))) == 2
+	})
+	must(t, other.Remove(t.Context(), "new"))
+	eventually(t, "the removed name is gone", func() bool {
+		_, err := os.Lstat(m.path("memory/new"))
+		return os.IsNotExist(err)
+	})
+	must(t, os.WriteFile(m.path("memory/f"), []byte("mine again"), 0o644))
+	h, err := other.Open(t.Context(), "f")
+	must(t, err)
+	defer h.Close()
+	b := make([]byte, 20)
+	if n, _ := h.ReadAt(b, 0); string(b[:n]) != "mine again" {
+		t.Errorf("the other daemon after our close: got %q", b[:n])
 	}
 }
