@@ -49,6 +49,21 @@
 // tree before or after it, or what it replaced under a name in the work
 // directory, which Recover sweeps. An exception is noted where it is.
 //
+// # Locks
+//
+// In this order, within the package lock order of package overlay:
+//
+//	Upper.locks: names in a directory (ascending)
+//	  a pending copy
+//	    links: the index
+//	      pending-copy table
+//	  layer table, name table, mark file
+//	    descriptor cache
+//	notifier: what is watched
+//	  descriptor cache
+//
+// Data is copied, and single files are synced, without a lock on names.
+//
 // # The process
 //
 // The process must run with umask 0: modes are made exactly as asked for. A

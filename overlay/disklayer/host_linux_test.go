@@ -1,6 +1,7 @@
 package disklayer
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -230,4 +231,24 @@ func TestLinksInTheMiddleAreNeverFollowed(t *testing.T) {
 	}
 	close(quit)
 	<-done
+}
+
+// Many watched directories that go at once are all told, in reasonable time.
+func TestManyWatchedDirectoriesGo(t *testing.T) {
+	t.Parallel()
+	h, dir := newHost(t)
+	const n = 2000
+	diaries := make([]*diary, n)
+	must(t, "Mkdir", os.Mkdir(dir+"/d", 0o755))
+	for i := range n {
+		name := fmt.Sprintf("d/%d", i)
+		must(t, "Mkdir", os.Mkdir(filepath.Join(dir, name), 0o755))
+		diaries[i] = newDiary()
+		_, err := h.Watch(t.Context(), overlay.Name(name), diaries[i].note)
+		must(t, "Watch", err)
+	}
+	must(t, "RemoveAll", os.RemoveAll(dir+"/d"))
+	for _, d := range diaries {
+		d.wait(t, "")
+	}
 }

@@ -40,8 +40,19 @@ func (t *nameTable) remove(ino uint64, name overlay.Name) {
 	}
 }
 
-// move tells that the file or directory from is now at to; with exchange, what
-// was at to is at from.
+// moveFile tells that the file ino, which is no directory, got the name to for
+// the name from.
+func (t *nameTable) moveFile(ino uint64, from, to overlay.Name) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if names := t.files[ino]; names[from] {
+		delete(names, from)
+		names[to] = true
+	}
+}
+
+// move tells that the directory from is now at to; with exchange, what was at to
+// is at from.
 func (t *nameTable) move(from, to overlay.Name, exchange bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

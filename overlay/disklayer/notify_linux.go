@@ -25,6 +25,8 @@ type notifier struct {
 	// byWD holds the points for each of the kernel's numbers: several if two
 	// hosts show one directory. Protected by mu.
 	byWD map[int32]map[*watchPoint]bool
+	// dead: the kernel tells no more events. Protected by mu.
+	dead bool
 
 	// queueMu guards what is between the two goroutines.
 	queueMu sync.Mutex
@@ -112,8 +114,10 @@ func (n *notifier) read() {
 	for {
 		m, err := n.file.Read(buf)
 		if err != nil {
-			// Nothing is known any more of what is watched.
-			n.push(nil, true)
+			n.mu.Lock()
+			n.dead = true
+			n.mu.Unlock()
+			n.push(nil, true) // nothing is known any more of what is watched
 			return
 		}
 		events, lost := parseEvents(buf[:m])

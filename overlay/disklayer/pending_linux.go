@@ -84,8 +84,8 @@ func (p *pending) find(ino uint64) *pendingCopy {
 	return p.copies[ino]
 }
 
-// move tells that the file or directory from is now at to; with exchange, what
-// was at to is at from.
+// move tells that the directory from is now at to; with exchange, what was at to
+// is at from. Files are settled before they move.
 func (p *pending) move(from, to overlay.Name, exchange bool) {
 	if p.count.Load() == 0 {
 		return

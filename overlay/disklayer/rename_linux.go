@@ -274,19 +274,17 @@ func (m *move) exchange() error {
 		return err
 	}
 	if m.srcIsDir() || m.dstIsDir() {
-		m.u.cache.move(m.from, m.to, true)
+		m.moved(true)
+		return nil
 	}
-	m.u.names.move(m.from, m.to, true)
-	m.u.pending.move(m.from, m.to, true)
+	m.u.names.moveFile(m.src.Ino, m.from, m.to)
+	m.u.names.moveFile(m.dst.Ino, m.to, m.from)
 	return nil
 }
 
 // tell has everything that goes by name know of the rename, after which lost,
 // the origin of the file that was replaced, has one name less.
 func (m *move) tell(lost origin) error {
-	if m.srcIsDir() {
-		m.u.cache.move(m.from, m.to, false)
-	}
 	var err error
 	switch {
 	case m.dstIsDir():
@@ -294,9 +292,19 @@ func (m *move) tell(lost origin) error {
 	case m.held:
 		err = m.u.lost(m.to, &m.dst, lost)
 	}
-	m.u.names.move(m.from, m.to, false)
-	m.u.pending.move(m.from, m.to, false)
+	if m.srcIsDir() {
+		m.moved(false)
+	} else {
+		m.u.names.moveFile(m.src.Ino, m.from, m.to)
+	}
 	return err
+}
+
+// moved tells everything that goes by name that a directory moved.
+func (m *move) moved(exchange bool) {
+	m.u.cache.move(m.from, m.to, exchange)
+	m.u.names.move(m.from, m.to, exchange)
+	m.u.pending.move(m.from, m.to, exchange)
 }
 
 // move does the rename on disk.

@@ -4,7 +4,8 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"sort"
+	"slices"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -227,7 +228,7 @@ func (t *tree) list(name overlay.Name) (entries []overlay.Entry, gone []string, 
 	if err != nil {
 		return nil, nil, err
 	}
-	sort.Slice(entries, func(i, j int) bool { return entries[i].Name < entries[j].Name })
+	slices.SortFunc(entries, func(a, b overlay.Entry) int { return strings.Compare(a.Name, b.Name) })
 	return t.sift(d, &st, entries)
 }
 
@@ -297,12 +298,12 @@ func (t *tree) addGone(ino uint64, shown []overlay.Entry, gone []string) []strin
 		return gone
 	}
 	for _, name := range extra {
-		i := sort.Search(len(shown), func(i int) bool { return shown[i].Name >= name })
-		if i == len(shown) || shown[i].Name != name {
+		_, held := slices.BinarySearchFunc(shown, name, func(e overlay.Entry, name string) int { return strings.Compare(e.Name, name) })
+		if !held {
 			gone = append(gone, name)
 		}
 	}
-	sort.Strings(gone)
+	slices.Sort(gone)
 	return gone
 }
 

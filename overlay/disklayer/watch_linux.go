@@ -2,8 +2,6 @@ package disklayer
 
 import (
 	"context"
-	"slices"
-	"strings"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -27,8 +25,9 @@ type hostWatch struct {
 type watchPoint struct {
 	watch *hostWatch
 	name  overlay.Name
-	wd    int32 // the kernel's number; none while there is no such directory
-	users int   // points below, and registrations
+	wd    int32                        // the kernel's number; none while there is no such directory
+	users int                          // points in below, and registrations
+	below map[overlay.Name]*watchPoint // the points of directories in this one
 	regs  map[*registration]bool
 }
 
@@ -48,6 +47,9 @@ func (h *Host) Watch(_ context.Context, name overlay.Name, fn func(child string)
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	if n.dead {
+		return nil, fail("watch", name, unix.EIO)
+	}
 	p, err := h.watch.addLocked(n, name)
 	if err != nil {
 		return nil, fail("watch", name, err)
@@ -89,7 +91,8 @@ func (w *hostWatch) addLocked(n *notifier, name overlay.Name) (*watchPoint, erro
 			return nil, err
 		}
 	}
-	p := &watchPoint{watch: w, name: name, wd: none, users: 1, regs: make(map[*registration]bool)}
+	p := &watchPoint{watch: w, name: name, wd: none, users: 1}
+	p.regs, p.below = make(map[*registration]bool), make(map[overlay.Name]*watchPoint)
 	if err := w.attachLocked(n, p); err != nil {
 		if parent != nil {
 			w.releaseLocked(n, parent)
@@ -97,6 +100,9 @@ func (w *hostWatch) addLocked(n *notifier, name overlay.Name) (*watchPoint, erro
 		return nil, err
 	}
 	w.points[name] = p
+	if parent != nil {
+		parent.below[name] = p
+	}
 	return p, nil
 }
 
@@ -114,6 +120,7 @@ func (w *hostWatch) releaseLocked(n *notifier, p *watchPoint) {
 		return
 	}
 	if parent := w.points[p.name.Dir()]; parent != nil {
+		delete(parent.below, p.name)
 		w.releaseLocked(n, parent)
 	}
 }
@@ -139,7 +146,7 @@ func (w *hostWatch) covers(name overlay.Name) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	p := w.points[name]
-	return p != nil && p.wd != none
+	return p != nil && p.wd != none && !n.dead
 }
 
 // renewLocked watches the directories that the points at name and below lead to
@@ -147,26 +154,25 @@ func (w *hostWatch) covers(name overlay.Name) bool {
 // Preconditions: n.mu is held.
 func (w *hostWatch) renewLocked(n *notifier, name overlay.Name) (regs []*registration) {
 	w.h.cache.forgetWithin(name)
-	if w.points[name] == nil {
-		return nil
+	if p := w.points[name]; p != nil {
+		regs = w.renewPointLocked(n, p, nil)
 	}
-	var within []*watchPoint
-	for at, p := range w.points {
-		if at.Within(name) {
-			within = append(within, p)
-		}
+	return regs
+}
+
+// renewPointLocked is renewLocked for p and what is below, which comes later: a
+// move meanwhile is noticed above. It appends to regs.
+func (w *hostWatch) renewPointLocked(n *notifier, p *watchPoint, regs []*registration) []*registration {
+	n.detachLocked(p)
+	err := w.attachLocked(n, p)
+	if err != nil && !is(err, unix.ENOENT, unix.ENOTDIR) {
+		w.h.opt.Log.Error("disklayer: watch", "name", p.name, "err", err)
 	}
-	// Parents first: a name sorts before those below it.
-	slices.SortFunc(within, func(a, b *watchPoint) int { return strings.Compare(string(a.name), string(b.name)) })
-	for _, p := range within {
-		n.detachLocked(p)
-		err := w.attachLocked(n, p)
-		if err != nil && !is(err, unix.ENOENT, unix.ENOTDIR) {
-			w.h.opt.Log.Error("disklayer: watch", "name", p.name, "err", err)
-		}
-		for reg := range p.regs {
-			regs = append(regs, reg)
-		}
+	for reg := range p.regs {
+		regs = append(regs, reg)
+	}
+	for _, below := range p.below {
+		regs = w.renewPointLocked(n, below, regs)
 	}
 	return regs
 }
