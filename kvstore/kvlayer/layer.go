@@ -77,12 +77,33 @@ func New(ctx context.Context, store kvstore.Store, ns string, opt Options) (*Lay
 	l := &Layer{store: store, ns: ns, keys: k, opt: opt, open: map[uint64]*file{}, orphans: map[*file]struct{}{}}
 	l.cache.resetLocked(head{}, 0)
 	l.cache.known = false
+	if err := l.probe(ctx); err != nil {
+		return nil, fmt.Errorf("kvlayer: open namespace %q, segment %q: %v", ns, opt.Segment, err)
+	}
 	if err := l.makeRoot(ctx); err != nil {
 		return nil, fmt.Errorf("kvlayer: open namespace %q, segment %q: %w", ns, opt.Segment, err)
 	}
 	l.background, l.stop = context.WithCancel(context.WithoutCancel(ctx))
 	l.running.Go(func() { l.maintain(l.background) })
 	return l, nil
+}
+
+// probe reads from the store, so that New can say what is wrong with it: later
+// calls have an errno only. What it returns is not to be wrapped.
+func (l *Layer) probe(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, l.opt.Timeout)
+	defer cancel()
+	item, err := l.store.Get(ctx, l.keys.head)
+	switch {
+	case errors.Is(err, kvstore.ErrNotFound):
+		return nil
+	case err != nil:
+		return err
+	}
+	if _, err := decodeHead(item.Value); err != nil {
+		return fmt.Errorf("%w: its head, %d bytes, is of another version of wsfs or damaged", err, len(item.Value))
+	}
+	return nil
 }
 
 // makeRoot makes the root directory unless there is one.
@@ -95,8 +116,10 @@ func (l *Layer) makeRoot(ctx context.Context) error {
 		if err != nil || root != nil {
 			return err
 		}
+		if t.seg.ino != 0 {
+			return l.corrupt("tree: no root directory", l.keys.record(rootIno))
+		}
 		p := l.opt.RootPerm
-		t.seg.ino = 0
 		t.create(t.newRecord(overlay.TypeDir, p.Mode&^p.Umask, p.UID, p.GID))
 		return nil
 	})

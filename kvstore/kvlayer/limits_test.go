@@ -191,6 +191,60 @@ func TestStoreFull(t *testing.T) {
 	write(t, l, "m", big)
 }
 
+// A damaged value is EIO for who needs it, and found by Check.
+func TestDamagedStore(t *testing.T) {
+	t.Parallel()
+	store := memkv.New()
+	ctx := t.Context()
+	// Not open: its cleanup would find the damage, too.
+	opened := func() (*Layer, error) { return New(ctx, store, "ns", Options{SweepEvery: -1, Spool: t.TempDir()}) }
+	l, err := opened()
+	do(t, "New", err)
+	write(t, l, "f", big)
+	write(t, l, "g", "fine")
+	r, err := l.newest(ctx, "lstat", "f")
+	do(t, "newest", err)
+	do(t, "Close", l.Close())
+
+	damage := func(key kvstore.Key, value string) {
+		b := &kvstore.Batch{}
+		b.Put(key, []byte(value))
+		do(t, "Apply", store.Apply(ctx, b))
+	}
+	damage(l.keys.chunk(r.chunks[0]), "not what it was")
+	if l, err = opened(); err != nil {
+		t.Fatalf("New: %v", err)
+	}
+	h, err := l.Open(ctx, "f")
+	do(t, "Open", err)
+	_, err = h.ReadAt(make([]byte, 10), 0)
+	wantErrno(t, "ReadAt of a damaged chunk", err, syscall.EIO)
+	_, err = h.ReadAt(make([]byte, 10), 4<<smallShift) // the others are alike
+	do(t, "ReadAt of another chunk", err)
+	do(t, "Close", h.Close())
+
+	damage(l.keys.record(r.ino), "\x01damaged")
+	_, err = l.Lstat(ctx, "f") // cached
+	do(t, "Lstat", err)
+	do(t, "Close", l.Close())
+	if l, err = opened(); err != nil {
+		t.Fatalf("New: %v", err)
+	}
+	_, err = l.Lstat(ctx, "f")
+	wantErrno(t, "Lstat of a damaged record", err, syscall.EIO)
+	wantErrno(t, "Remove", l.Remove(ctx, "f"), syscall.EIO)
+	wantErrno(t, "Check", l.Check(ctx), syscall.EIO)
+	if got := read(t, l, "g"); got != "fine" {
+		t.Errorf("read of another file: got %q", got)
+	}
+	do(t, "Close", l.Close())
+
+	damage(l.keys.head, "\x02")
+	if _, err := opened(); err == nil || !strings.Contains(err.Error(), "damaged") {
+		t.Errorf("New on a damaged head: got %v, want an error that says so", err)
+	}
+}
+
 // Writing and reading a large file takes memory that does not depend on its
 // size, and neither does copying it up.
 func TestLargeFile(t *testing.T) {

@@ -34,14 +34,16 @@ func TestLayersAtOnce(t *testing.T) {
 			o.Now = func() time.Time { clock.advance(time.Minute); return clock.now() }
 			o.History = History{Commits: 5, Age: time.Second}
 		})
-		wg.Go(func() {
-			r := rand.New(rand.NewPCG(i, 1))
-			for range 150 {
-				if err := randomOp(r, l); err != nil {
-					t.Logf("operation: %v", err)
+		for j := range uint64(2) {
+			wg.Go(func() {
+				r := rand.New(rand.NewPCG(i, j))
+				for range 100 {
+					if err := randomOp(r, l); err != nil {
+						t.Logf("operation: %v", err)
+					}
 				}
-			}
-		})
+			})
+		}
 		if i == 0 {
 			defer func() {
 				do(t, "Check", l.Check(context.Background()))
