@@ -23,6 +23,9 @@ type threadCaps struct {
 // passes reports whether files may be passed through at all.
 func (f *FS) passes() bool { return f.opt.Passthrough && !f.noPassthrough.Load() }
 
+// errnoOK is what the kernel's interfaces return for success.
+const errnoOK = syscall.Errno(0)
+
 // register gives the kernel fl as a backing file.
 //
 // The kernel writes to a backing file with the credentials it was registered

@@ -23,15 +23,19 @@ var soak = flag.Int("soak", 1, "how many times the usual number of random operat
 // TestRandomIO does random operations on one file, through several descriptors
 // and a shared mapping, and compares it with what it has to hold.
 func TestRandomIO(t *testing.T) {
-	for _, k := range kinds {
+	for _, k := range append([]kind{{"store", routedTree}}, kinds...) {
 		for _, pass := range []bool{true, false} {
 			for _, uid := range []uint32{0, 1000} {
 				t.Run(fmt.Sprintf("%s/passthrough=%v/uid=%d", k.name, pass, uid), func(t *testing.T) {
 					t.Parallel()
-					m := mount(t, k.layer(t, seed{"file", 0o666, string(bytes.Repeat([]byte("project"), 9000))}), fs.Options{Passthrough: pass})
+					content := string(bytes.Repeat([]byte("project"), 9000))
+					m := mount(t, k.layer(t, seed{"file", 0o666, content}, seed{"memory/", 0o777, ""}, seed{"memory/file", 0o666, content}), fs.Options{Passthrough: pass})
+					path := m.path("file")
+					if k.name == "store" {
+						path = m.path("memory/file")
+					}
 					now := strconv.FormatInt(time.Now().UnixNano(), 10)
-					out := run(t, uid, "random", m.path("file"), now, strconv.Itoa(2000**soak))
-					t.Log(out)
+					t.Log(run(t, uid, "random", path, now, strconv.Itoa(2000**soak)))
 				})
 			}
 		}

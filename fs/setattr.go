@@ -44,7 +44,8 @@ func (f *FS) setAttr(ctx request, n *node, in *fuse.SetAttrIn, set overlay.SetAt
 		a.Ino = n.ino
 		return a, f.status("setattr", err)
 	}
-	if n.typ == overlay.TypeReg && n.source() != overlay.Exclusive {
+	empties := set.Valid&overlay.SetSize != 0 && set.Size == 0
+	if n.typ == overlay.TypeReg && n.source() != overlay.Exclusive && !empties {
 		f.prepare(ctx, n)
 	}
 	path, h, st := f.byNode(n)
