@@ -31,6 +31,13 @@ func TestOnOverlayfs(t *testing.T) {
 		t.Error("overlayfs does not refuse whiteouts: the test shows nothing")
 	}
 	must(t, "Close", u.Close())
+	t.Run("Faults", func(t *testing.T) {
+		sweep(t, func(t *testing.T) place {
+			dir, err := os.MkdirTemp(dirs["mnt"], "sweep-")
+			must(t, "MkdirTemp", err)
+			return place{dir + "/upper", dir + "/work"}
+		})
+	})
 	t.Run("Layer", func(t *testing.T) {
 		a := newAdopter(t, Options{})
 		a.base = dirs["mnt"]

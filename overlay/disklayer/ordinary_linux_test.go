@@ -31,7 +31,7 @@ func TestInUserNamespace(t *testing.T) {
 	runAsNobody(t, &syscall.SysProcAttr{
 		Cloneflags: syscall.CLONE_NEWUSER, UidMappings: only, GidMappings: only,
 		Credential: &syscall.Credential{Uid: 0, Gid: 0, NoSetGroups: true},
-	}, "TestOrdinarySuite", "TestOrdinaryOverlay")
+	}, "TestOrdinarySuite", "TestOrdinaryOverlay", "TestOrdinaryWatchLimit")
 }
 
 const nobody = 65534
@@ -77,6 +77,23 @@ func TestOrdinarySuite(t *testing.T) {
 func TestOrdinaryOverlay(t *testing.T) {
 	ordinary(t)
 	layertest.RunOverlay(t, newAdopter(t, Options{}).config(ordinaryAbilities))
+}
+
+// At the kernel's limit Watch fails and leaves nothing behind.
+func TestOrdinaryWatchLimit(t *testing.T) {
+	ordinary(t)
+	h, dir := newHost(t)
+	must(t, "MkdirAll", os.MkdirAll(dir+"/a/b/c/d", 0o755))
+	const limit = "/proc/sys/user/max_inotify_watches" // of this user namespace
+	must(t, "WriteFile", os.WriteFile(limit, []byte("3"), 0))
+	_, err := h.Watch(t.Context(), "a/b/c/d", func(string) {})
+	want(t, "Watch over the limit", err, syscall.ENOSPC)
+	if n := len(h.watch.points); n != 0 {
+		t.Errorf("%d directories are watched after Watch failed", n)
+	}
+	stop, err := h.Watch(t.Context(), "a/b", func(string) {})
+	must(t, "Watch within the limit", err)
+	stop()
 }
 
 // Marks outlive permissions that keep their owner away.

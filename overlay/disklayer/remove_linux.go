@@ -79,10 +79,12 @@ func (u *Upper) takeFile(d *dir, name overlay.Name, base string, st *unix.Stat_t
 // whiteoutFile puts a whiteout in the place of the file base in d, in one step.
 func (u *Upper) whiteoutFile(d *dir, base string) error {
 	if u.gone {
-		if err := u.setGone(d, base, true); err != nil {
-			return err
-		}
-		return unix.Unlinkat(d.fd, base, 0)
+		return u.recordGone(d, base, func() error {
+			if err := u.step("unlink"); err != nil {
+				return err
+			}
+			return unix.Unlinkat(d.fd, base, 0)
+		})
 	}
 	tmp := workName()
 	if err := u.newWhiteout(u.work, tmp); err != nil {
@@ -94,6 +96,22 @@ func (u *Upper) whiteoutFile(d *dir, base string) error {
 	}
 	if err != nil {
 		u.discard(u.work, tmp)
+	}
+	return err
+}
+
+// recordGone records that base is gone from d and has remove take the file away.
+// In between the file counts. If remove fails, so does the record.
+func (u *Upper) recordGone(d *dir, base string, remove func() error) error {
+	if err := u.setGone(d, base, true); err != nil {
+		return err
+	}
+	err := remove()
+	if err == nil {
+		return nil
+	}
+	if undo := u.setGone(d, base, false); undo != nil {
+		return undo
 	}
 	return err
 }
@@ -180,16 +198,17 @@ func (u *Upper) mustBeEmpty(name overlay.Name) error {
 // moveDirAway moves the directory base in d into the work directory as tmp in
 // one step and, with mark, leaves a whiteout in its place.
 func (u *Upper) moveDirAway(d *dir, base, tmp string, mark bool) error {
-	if mark && u.gone {
-		if err := u.setGone(d, base, true); err != nil {
-			return err
-		}
-	}
-	if !mark || u.gone {
+	move := func() error {
 		if err := u.step("rename to work"); err != nil {
 			return err
 		}
 		return unix.Renameat(d.fd, base, u.work, tmp)
+	}
+	switch {
+	case !mark:
+		return move()
+	case u.gone:
+		return u.recordGone(d, base, move)
 	}
 	if err := u.newWhiteout(u.work, tmp); err != nil {
 		return err

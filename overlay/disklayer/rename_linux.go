@@ -354,7 +354,7 @@ func (m *move) moveThroughExchange() error {
 	if err := unix.Renameat2(m.fromDir.fd, m.fromBase, m.toDir.fd, m.toBase, unix.RENAME_EXCHANGE); err != nil {
 		return err
 	}
-	keep := m.flag&overlay.LeaveWhiteout != 0
+	keep := m.flag&overlay.LeaveWhiteout != 0 && !m.u.gone
 	if m.whiteout {
 		if keep {
 			return nil
@@ -392,16 +392,17 @@ func (m *move) undoUnless(err error) error {
 // moveRecorded is move with whiteouts in the mark file.
 func (m *move) moveRecorded() error {
 	if m.flag&overlay.LeaveWhiteout != 0 {
-		if err := m.u.setGone(m.fromDir, m.fromBase, true); err != nil {
-			return err
-		}
+		return m.u.recordGone(m.fromDir, m.fromBase, m.moveOver)
 	}
+	return m.moveOver()
+}
+
+// moveOver moves the source over what may be at the new name: a file, a
+// directory without files, or a recorded whiteout. While a file is there, the
+// record does not count: it goes last.
+func (m *move) moveOver() error {
 	if m.dstIsDir() {
-		tmp := workName()
-		if err := m.u.moveDirAway(m.toDir, m.toBase, tmp, false); err != nil {
-			return err
-		}
-		m.u.sweepDir(m.u.work, tmp)
+		return m.moveThroughExchange()
 	}
 	if err := m.u.step("rename"); err != nil {
 		return err
@@ -409,8 +410,15 @@ func (m *move) moveRecorded() error {
 	if err := unix.Renameat(m.fromDir.fd, m.fromBase, m.toDir.fd, m.toBase); err != nil {
 		return err
 	}
-	if m.gone {
-		return m.u.setGone(m.toDir, m.toBase, false)
+	if !m.gone {
+		return nil
 	}
-	return nil
+	err := m.u.setGone(m.toDir, m.toBase, false)
+	if err == nil {
+		return nil
+	}
+	if undo := unix.Renameat(m.toDir.fd, m.toBase, m.fromDir.fd, m.fromBase); undo != nil {
+		return unix.EIO
+	}
+	return err
 }

@@ -67,7 +67,14 @@ func (u *Upper) replaceWhiteout(at int, tmp string, d *dir, base string, typ uin
 		if err := unix.Renameat2(at, tmp, d.fd, base, unix.RENAME_NOREPLACE); err != nil {
 			return err
 		}
-		return u.setGone(d, base, false)
+		err := u.setGone(d, base, false)
+		if err == nil {
+			return nil
+		}
+		if undo := unix.Renameat(d.fd, base, at, tmp); undo != nil {
+			return unix.EIO
+		}
+		return err
 	}
 	if typ != unix.S_IFDIR {
 		return unix.Renameat(at, tmp, d.fd, base)

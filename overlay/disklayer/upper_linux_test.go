@@ -423,6 +423,32 @@ func TestHardLinksOfLowerFiles(t *testing.T) {
 	must(t, "Close", u.Close())
 }
 
+// What a killed process leaves is found again: names, links, whiteouts.
+func TestStartAfterAKill(t *testing.T) {
+	t.Parallel()
+	p, ctx := newPlace(t), t.Context()
+	u := p.open(t, Options{})
+	must(t, "Mkdir", u.Mkdir(ctx, "d", perm(0o755)))
+	write(t, u, "d/a", "a")
+	must(t, "Link", u.Link(ctx, "d/a", "b"))
+	must(t, "Whiteout", u.Whiteout(ctx, "w"))
+	must(t, "Rename", u.Rename(ctx, "d", "e", 0))
+	must(t, "WriteFile", os.WriteFile(filepath.Join(p.work, newName, "left.1"), []byte("debris"), 0o600))
+	must(t, "Mkdir", os.MkdirAll(filepath.Join(p.work, newName, "left.2", "sub"), 0o700))
+	again := p.open(t, Options{alone: true}) // u is never closed, as if killed
+	a, err := again.Lstat(ctx, "b")
+	must(t, "Lstat", err)
+	if got := again.Names(a.Ino); !slices.Equal(got, []overlay.Name{"b", "e/a"}) {
+		t.Errorf("Names = %q", got)
+	}
+	if got := listing(t, again, "."); got != "b e !w" {
+		t.Errorf("the root lists %q", got)
+	}
+	must(t, "Check", again.Check(ctx))
+	must(t, "Close", again.Close())
+	u.release()
+}
+
 func TestTmpfile(t *testing.T) {
 	t.Parallel()
 	u, ctx := newUpper(t), t.Context()
