@@ -116,6 +116,14 @@ type Pinner interface{ Pinned(name Name) bool }
 // the Dev of its root, but for what is mounted in it.
 type Devicer interface{ Devices() []uint64 }
 
+// A DirSyncer can make the entries of one directory durable, as fsync of a
+// directory does, without waiting for the data of other files.
+type DirSyncer interface {
+	// SyncDir makes every change of the names in the directory name that
+	// returned before durable. Errors are those of Lstat, EIO, ENOSPC.
+	SyncDir(ctx context.Context, name Name) error
+}
+
 // An Indexer is an upper that finds the copy of a lower file with several
 // names by the lower file's inode number, so that hard links stay links.
 //

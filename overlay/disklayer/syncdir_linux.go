@@ -12,13 +12,13 @@ var _ overlay.DirSyncer = (*Upper)(nil)
 
 // SyncDir implements overlay.DirSyncer.
 func (u *Upper) SyncDir(_ context.Context, name overlay.Name) error {
-	if err := u.syncDir(name); err != nil {
+	if err := u.syncNames(name); err != nil {
 		return fail("fsync", name, err)
 	}
 	return nil
 }
 
-func (u *Upper) syncDir(name overlay.Name) error {
+func (u *Upper) syncNames(name overlay.Name) error {
 	d, err := u.dirOrAbsent(name)
 	if err != nil {
 		return err
