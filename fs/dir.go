@@ -180,11 +180,32 @@ func (f *FS) parentIno(d *node) uint64 {
 }
 
 // FsyncDir makes the names in a directory durable.
-func (f *FS) FsyncDir(cancel <-chan struct{}, _ *fuse.FsyncIn) fuse.Status {
-	if f.can.sync == nil {
-		return fuse.OK
+func (f *FS) FsyncDir(cancel <-chan struct{}, in *fuse.FsyncIn) fuse.Status {
+	d, ctx := f.table.get(in.NodeId), request(cancel)
+	if d == nil {
+		return estale
 	}
-	return f.status("fsyncdir", f.can.sync.SyncAll(request(cancel)))
+	if f.can.syncDir == nil && f.can.sync != nil {
+		return f.status("fsyncdir", f.can.sync.SyncAll(ctx))
+	}
+	for f.can.syncDir != nil {
+		path, h, st := f.byNode(d)
+		if st == fuse.ENOENT {
+			return fuse.OK // it was removed, and is empty
+		}
+		if !st.Ok() {
+			return st
+		}
+		// No lock is held while the disk works, so the directory may be moved:
+		// then it is found anew.
+		h.unlock()
+		st = f.status("fsyncdir", f.can.syncDir.SyncDir(ctx, path))
+		if again, state := f.table.path(d); state == linked && again != path {
+			continue
+		}
+		return st
+	}
+	return fuse.OK
 }
 
 // StatFs tells the space of the file system that changes go to.

@@ -184,3 +184,25 @@ func alignedBlock() []byte {
 	}
 	return b
 }
+
+// TestFsyncDirectory makes the names in directories of every kind durable.
+func TestFsyncDirectory(t *testing.T) {
+	t.Parallel()
+	m := mount(t, routedTree(t, seed{"lower/", 0o755, ""}), fs.Options{})
+	must(t, os.Mkdir(m.path("upper"), 0o755))
+	for _, name := range []string{".", "lower", "upper", "memory"} {
+		dir, err := os.Open(m.path(name))
+		must(t, err)
+		if err := dir.Sync(); err != nil {
+			t.Errorf("fsync of the directory %s: %v", name, err)
+		}
+		must(t, dir.Close())
+	}
+	dir, err := os.Open(m.path("upper"))
+	must(t, err)
+	defer dir.Close()
+	must(t, os.Remove(m.path("upper")))
+	if err := dir.Sync(); err != nil {
+		t.Errorf("fsync of a removed directory: %v", err)
+	}
+}

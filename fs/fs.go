@@ -119,6 +119,7 @@ type abilities struct {
 	statfs  overlay.Statfser
 	watch   overlay.Watcher
 	sync    overlay.Syncer
+	syncDir overlay.DirSyncer
 	segment overlay.Segmenter
 	copyUp  copier
 	place   overlay.Placer
@@ -152,6 +153,7 @@ func New(layer overlay.Layer, opt Options) *FS {
 	f.can.statfs, _ = overlay.As[overlay.Statfser](layer)
 	f.can.watch, _ = overlay.As[overlay.Watcher](layer)
 	f.can.sync, _ = overlay.As[overlay.Syncer](layer)
+	f.can.syncDir, _ = overlay.As[overlay.DirSyncer](layer)
 	f.can.segment, _ = overlay.As[overlay.Segmenter](layer)
 	f.can.copyUp, _ = overlay.As[copier](layer)
 	f.can.place, _ = overlay.As[overlay.Placer](layer)
