@@ -105,7 +105,7 @@ func BenchmarkNode(b *testing.B) {
 			look(b, f, 1, fmt.Sprintf("some_file_name_%d.go", i))
 		}
 		b.ReportMetric(float64(heap()-before)/count, "B/node")
-		if f.Nodes() < count {
+		if f.Stats().Nodes < count {
 			b.Fatal("nodes are missing")
 		}
 	}

@@ -175,11 +175,11 @@ func TestForget(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if got := m.Nodes(); got < 2000 {
+	if got := m.Stats().Nodes; got < 2000 {
 		t.Errorf("nodes after a walk: got %d, want 2002", got)
 	}
 	must(t, os.WriteFile("/proc/sys/vm/drop_caches", []byte("2"), 0))
-	eventually(t, "nodes are forgotten", func() bool { return m.Nodes() < 100 })
+	eventually(t, "nodes are forgotten", func() bool { return m.Stats().Nodes < 100 })
 	if _, err := os.Lstat(m.path("d/lower7")); err != nil {
 		t.Errorf("Lstat after the kernel forgot all: %v", err)
 	}

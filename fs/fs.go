@@ -229,11 +229,26 @@ func (f *FS) OnUnmount() {
 	}
 }
 
-// Nodes returns how many files the kernel has cached or open.
-func (f *FS) Nodes() int {
+// Stats tell what an FS holds and has met with.
+type Stats struct {
+	Nodes   int    // files that the kernel has cached or open
+	Watched int    // directories of others that are watched
+	Lost    uint64 // how often a watch could not say what changed in a directory
+	// Passthrough: files are passed through. False where it was not asked for,
+	// and once the kernel has refused it for good.
+	Passthrough bool
+}
+
+// Stats returns f's figures of this moment.
+func (f *FS) Stats() Stats {
 	f.table.mu.RLock()
 	defer f.table.mu.RUnlock()
-	return len(f.table.ids)
+	return Stats{
+		Nodes:       len(f.table.ids),
+		Watched:     int(f.events.watching.Load()),
+		Lost:        f.events.lost.Load(),
+		Passthrough: f.passes(),
+	}
 }
 
 // panicked logs a panic of a handler and returns the answer to its request.

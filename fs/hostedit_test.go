@@ -4,11 +4,13 @@ package fs_test
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -16,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/wsfs/wsfs/fs"
+	"github.com/wsfs/wsfs/overlay"
 )
 
 // An editor changes the project behind the mount's back.
@@ -209,7 +212,65 @@ func TestHostEditKeepsWorkingDirectory(t *testing.T) {
 	}
 }
 
-// TestEventFlood makes more events than the kernel's queue holds: afterwards
+// mute is a layer whose watches tell nothing but that all may have changed,
+// when the test says so.
+type mute struct {
+	overlay.Layer
+	mu  sync.Mutex
+	fns []func(string)
+}
+
+func (l *mute) Unwrap() any { return l.Layer }
+
+func (l *mute) Watch(_ context.Context, _ overlay.Name, fn func(string)) (func(), error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.fns = append(l.fns, fn)
+	return func() {}, nil
+}
+
+func (l *mute) tell() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, fn := range l.fns {
+		fn("")
+	}
+}
+
+// TestLostEvents has a layer that cannot say what changed: afterwards nothing
+// that the kernel has cached is out of date.
+func TestLostEvents(t *testing.T) {
+	tree, dir := diskTree(t, seed{"d/", 0o755, ""}, seed{"d/f", 0o644, "old"}, seed{"d/gone", 0o644, ""}, seed{"d/replaced", 0o644, "1"})
+	layer := &mute{Layer: tree}
+	m := mount(t, layer, fs.Options{})
+	for _, name := range []string{"f", "gone", "replaced", "new"} {
+		os.Lstat(m.path("d/" + name))
+	}
+	names(t, m.path("d"))
+	at := func(name string) string { return filepath.Join(dir, "d", name) }
+	must(t, os.WriteFile(at("f"), []byte("newer"), 0o644))
+	must(t, os.WriteFile(at("new"), []byte("new"), 0o644))
+	must(t, os.Remove(at("gone")))
+	must(t, os.WriteFile(at("tmp"), []byte("22"), 0o644))
+	must(t, os.Rename(at("tmp"), at("replaced")))
+	if fi, err := os.Lstat(m.path("d/f")); err != nil || fi.Size() != 3 {
+		t.Errorf("Lstat(f) before the event: got %v, %v; want it cached", fi, err)
+	}
+	layer.tell()
+	eventually(t, "nothing is out of date", func() bool {
+		_, gone := os.Lstat(m.path("d/gone"))
+		f, err1 := os.Lstat(m.path("d/f"))
+		n, err2 := os.Lstat(m.path("d/new"))
+		r, err3 := os.Lstat(m.path("d/replaced"))
+		return os.IsNotExist(gone) && err1 == nil && err2 == nil && err3 == nil &&
+			f.Size() == 5 && n.Size() == 3 && r.Size() == 2 && len(names(t, m.path("d"))) == 3
+	})
+	if m.Stats().Lost == 0 {
+		t.Error("Stats().Lost after an event about all: got 0")
+	}
+}
+
+// TestEventFlood makes more events than the kernel holds for a slow reader: afterwards
 // nothing is out of date.
 func TestEventFlood(t *testing.T) {
 	seeds := []seed{{"d/", 0o755, ""}}
@@ -242,4 +303,5 @@ func TestEventFlood(t *testing.T) {
 		must(t, os.WriteFile(filepath.Join(dir, fmt.Sprintf("d/new%d", i)), nil, 0o644))
 	}
 	eventually(t, "nothing is out of date", func() bool { return look() == 0 })
+	t.Logf("the queue overflowed %d times", m.Stats().Lost)
 }

@@ -68,6 +68,13 @@ func (w *watch) rememberAbsent(name string) bool {
 func (w *watch) end(e *events) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.endLocked(e)
+}
+
+// endLocked is end.
+//
+// Preconditions: w.mu is held.
+func (w *watch) endLocked(e *events) {
 	if w.stop == nil {
 		return
 	}
@@ -117,7 +124,7 @@ type events struct {
 	closed  bool
 
 	watching atomic.Int64 // directories watched
-	// Lost counts how often a layer could not say what changed.
+	// lost counts how often a layer could not say what changed.
 	lost atomic.Uint64
 }
 
@@ -243,12 +250,10 @@ func (e *events) run() {
 func (e *events) handle(d *node) {
 	w := &d.dir.watch
 	w.mu.Lock()
-	if any := w.any; any {
+	if w.any {
 		// The watch may not cover what came into being: the next lookup
 		// watches anew, before it looks.
-		w.mu.Unlock()
-		w.end(e)
-		w.mu.Lock()
+		w.endLocked(e)
 	}
 	pending, any := w.pending, w.any
 	w.pending, w.any, w.queued = nil, false, false
