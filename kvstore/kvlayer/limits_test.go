@@ -298,6 +298,7 @@ func TestLargeFile(t *testing.T) {
 		do(t, "Close", h.Close())
 	}
 	var m goruntime.MemStats
+	goruntime.GC()
 	goruntime.ReadMemStats(&m)
 	t.Logf("%d MiB: heap in use %d MiB, from the system %d MiB", size>>20, m.HeapInuse>>20, m.Sys>>20)
 }
