@@ -176,6 +176,7 @@ func (c *committer) write(g *group) error {
 	}
 	if rotated {
 		c.store.tidier.tableWritten()
+		c.store.tidier.hold()
 	}
 	return nil // the group is durable, whatever becomes of the next
 }

@@ -41,7 +41,7 @@
 //
 //	Store.alive: shared by every call, exclusively by Close
 //	  tidier.mu
-//	    timeline.mu, the feed's
+//	    timeline.mu, tidier.merging, the feed's
 //
 // Everything else that changes belongs to the one goroutine that commits.
 package badgerkv

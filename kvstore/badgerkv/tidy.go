@@ -20,9 +20,10 @@ const tidyEvery = time.Minute
 // takes.
 type tidier struct {
 	store *Store
-	// mu is held while tables are merged. No other lock is taken under it but
-	// badger's.
+	// mu is held while the tidier is at work. Lock order: see the package.
 	mu sync.Mutex
+	// merging is held while tables are merged. A leaf.
+	merging sync.Mutex
 	// garbage is how many bytes were overwritten or deleted since the last
 	// merge, at least.
 	garbage atomic.Int64
@@ -96,7 +97,25 @@ func (t *tidier) tidy(ctx context.Context, garbage bool) error {
 	}
 	t.garbage.Store(0)
 	t.store.db.SetDiscardTs(t.store.timeline.oldest())
+	t.merging.Lock()
+	defer t.merging.Unlock()
 	return t.store.db.Flatten(1)
+}
+
+// backlog is how many bytes of new tables there may be before writers wait for
+// a merge that runs.
+const backlog = 6 * memtableSize
+
+// hold keeps the committing goroutine waiting while tables are merged, if new
+// ones come faster than that: else a store that is overwritten without a pause
+// would grow. Where nothing is merged for lack of room it does not wait.
+func (t *tidier) hold() {
+	levels := t.store.db.Levels()
+	if fresh := levels[0].Size; fresh < max(backlog, levels[len(levels)-1].Size/2) {
+		return
+	}
+	t.merging.Lock()
+	defer t.merging.Unlock()
 }
 
 // A duty is what a tidier has to do.
