@@ -11,10 +11,10 @@ import (
 	"syscall"
 )
 
-// lockFile takes the lock path for this process until the file is closed, and
-// writes the process id into it. what names the locked thing in the error that
-// says who holds it. A process that ended, however, holds no lock.
-func lockFile(path, what string) (*os.File, error) {
+// lockFile takes the lock path for this process until unlock, and writes the
+// process id into it. what names the locked thing in the error that says who
+// holds it. A process that ended, however, holds no lock.
+func lockFile(path, what string) (unlock func() error, err error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, err
@@ -31,7 +31,11 @@ func lockFile(path, what string) (*os.File, error) {
 		f.Close()
 		return nil, err
 	}
-	return f, nil
+	return func() error {
+		// Closing is not enough: a child that was just forked has the
+		// descriptor, too, until it executes its program.
+		return errors.Join(syscall.Flock(int(f.Fd()), syscall.LOCK_UN), f.Close())
+	}, nil
 }
 
 func writePID(f *os.File) error {

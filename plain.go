@@ -76,11 +76,11 @@ func (p *PlainOverlay) openUpper() (overlay.Upper, error) {
 
 // lock keeps a second mount off the same upper.
 func (p *PlainOverlay) lock() error {
-	lock, err := lockFile(filepath.Join(p.config.Work, "lock"), "upperdir "+p.config.Upper)
+	unlock, err := lockFile(filepath.Join(p.config.Work, "lock"), "upperdir "+p.config.Upper)
 	if err != nil {
 		return fmt.Errorf("workdir %s: %w", p.config.Work, err)
 	}
-	p.closers.add(lock.Close)
+	p.closers.add(unlock)
 	return nil
 }
 

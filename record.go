@@ -15,8 +15,11 @@ const recordVersion = 1
 // A record is workspace.json: what a workspace is, and its stack of layers. It
 // is replaced as a whole, so a reader sees the old one or the new one.
 type record struct {
-	Version int    `json:"version"`
-	Config  Config `json:"config"`
+	Version int `json:"version"`
+	// ID is the workspace's own, unlike the name, in all state directories: it
+	// is what private files in a shared store are kept under.
+	ID     string `json:"id"`
+	Config Config `json:"config"`
 	// Layers are the directories below layers/, the upper first.
 	Layers []string `json:"layers"`
 }
@@ -45,8 +48,8 @@ func readRecord(dir string) (record, error) {
 // check refuses a record whose layers are not plain names: they are joined to
 // a host path.
 func (r record) check(path string) error {
-	if len(r.Layers) == 0 {
-		return fmt.Errorf("%s names no layers", path)
+	if r.ID == "" || len(r.Layers) == 0 {
+		return fmt.Errorf("%s is damaged: it has no id or no layers", path)
 	}
 	for _, l := range r.Layers {
 		if !filepath.IsLocal(l) || filepath.Base(l) != l {

@@ -25,7 +25,7 @@ func (w *Workspace) assemble(ctx context.Context, rec record) error {
 		return err
 	}
 	uppers[router.Local] = upper
-	if err := w.openSegments(ctx, uppers); err != nil {
+	if err := w.openSegments(ctx, rec.ID, uppers); err != nil {
 		return err
 	}
 	mux, err := overlay.NewMux(w.table, uppers)
@@ -73,8 +73,9 @@ func (w *Workspace) diskOptions(layer string) disklayer.Options {
 	return disklayer.Options{ID: "layer:" + layer, Log: w.log, Meta: filepath.Join(w.dir, "meta", layer)}
 }
 
-// openSegments opens the store, and in it each segment that a route names.
-func (w *Workspace) openSegments(ctx context.Context, uppers map[router.Segment]overlay.Upper) error {
+// openSegments opens the store, and in it each segment that a route names. id
+// is the workspace's.
+func (w *Workspace) openSegments(ctx context.Context, id string, uppers map[router.Segment]overlay.Upper) error {
 	routes := w.table.Routes()
 	if len(routes) == 0 {
 		return nil
@@ -90,7 +91,7 @@ func (w *Workspace) openSegments(ctx context.Context, uppers map[router.Segment]
 		if uppers[r.Segment] != nil {
 			continue
 		}
-		namespace := w.namespace(r)
+		namespace := w.namespace(id, r)
 		place := r.Segment.In(namespace)
 		if places[place] == nil {
 			if places[place], err = w.openSegment(ctx, store, namespace, r.Segment); err != nil {
@@ -104,8 +105,8 @@ func (w *Workspace) openSegments(ctx context.Context, uppers map[router.Segment]
 
 // namespace returns where the files of r are kept, and logs why that is
 // narrower than asked for.
-func (w *Workspace) namespace(r router.Route) string {
-	namespace, falls := router.Resolve(w.config.identity(), r.Scope, w.config.AnonymousUser)
+func (w *Workspace) namespace(id string, r router.Route) string {
+	namespace, falls := router.Resolve(w.config.identity(id), r.Scope, w.config.AnonymousUser)
 	for _, f := range falls {
 		w.log.Warn("workspace: narrower scope", "workspace", w.config.Name, "route", r.Prefix, "why", f.String())
 	}
@@ -170,7 +171,7 @@ func (c Config) table() (*router.Table, error) {
 	return router.New(rules)
 }
 
-// identity returns for whom the workspace is.
-func (c Config) identity() router.Identity {
-	return router.Identity{Agent: c.Agent, User: c.User, Session: c.Session, Workspace: c.Name}
+// identity returns for whom the workspace with the given id is.
+func (c Config) identity(id string) router.Identity {
+	return router.Identity{Agent: c.Agent, User: c.User, Session: c.Session, Workspace: id}
 }

@@ -2,6 +2,7 @@ package wsfs
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	iofs "io/fs"
@@ -88,17 +89,17 @@ func (w *Workspace) claim() (record, error) {
 	if err := os.MkdirAll(w.dir, 0o700); err != nil {
 		return record{}, fmt.Errorf("state directory: %w; choose another with --state", err)
 	}
-	lock, err := lockFile(filepath.Join(w.dir, "lock"), "workspace "+w.config.Name)
+	unlock, err := lockFile(filepath.Join(w.dir, "lock"), "workspace "+w.config.Name)
 	if err != nil {
 		return record{}, err
 	}
-	w.closers.add(lock.Close)
+	w.closers.add(unlock)
 	if err := sweepRecords(w.dir); err != nil {
 		return record{}, err
 	}
 	rec, err := readRecord(w.dir)
 	if errors.Is(err, iofs.ErrNotExist) {
-		return record{Version: recordVersion, Config: w.config, Layers: []string{"1"}}, nil
+		return record{Version: recordVersion, ID: rand.Text(), Config: w.config, Layers: []string{"1"}}, nil
 	}
 	if err != nil {
 		return record{}, err

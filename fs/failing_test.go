@@ -13,7 +13,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
@@ -89,37 +88,6 @@ func TestPanic(t *testing.T) {
 	must(t, os.Rename(m.path("ok"), m.path("renamed"))) // takes the segment exclusively
 	if _, err := os.Lstat(m.path("renamed")); err != nil {
 		t.Errorf("Lstat(renamed) after a panic: %v", err)
-	}
-}
-
-// TestInterrupt checks that a call that waits for a store ends with the process
-// that made it.
-func TestInterrupt(t *testing.T) {
-	t.Parallel()
-	entered := make(chan struct{}, 1)
-	layer := trouble{memTree(t, seed{"other", 0o644, ""}), map[overlay.Name]func(context.Context) error{
-		"slow": func(ctx context.Context) error {
-			entered <- struct{}{}
-			<-ctx.Done()
-			return ctx.Err()
-		},
-	}}
-	m := mount(t, layer, fs.Options{})
-	cmd := command(t, 0, "script", m.dir, "stat slow")
-	must(t, cmd.Start())
-	<-entered
-	// Others go on, but for those who want to change the directory: the kernel
-	// has it locked for the lookup.
-	if _, err := os.Lstat(m.path("other")); err != nil {
-		t.Error(err)
-	}
-	must(t, cmd.Process.Kill())
-	done := make(chan error, 1)
-	go func() { done <- cmd.Wait() }()
-	select {
-	case <-done:
-	case <-time.After(10 * time.Second):
-		t.Fatal("the process was not ended within 10 s")
 	}
 }
 
