@@ -143,24 +143,37 @@ func (f *FS) stat(ctx request, n *node) (a overlay.Attr, sure bool, st fuse.Stat
 		return n.last(), true, fuse.OK
 	}
 	if !st.Ok() {
-		return a, false, st
+		return f.statReplaced(ctx, n)
 	}
 	defer h.unlock()
 	sure = f.watched(n)
 	a, err := f.layer.Lstat(ctx, path)
 	if err != nil {
-		if st := f.status("lstat", err); st != fuse.ENOENT && st != fuse.ENOTDIR {
+		if st := f.status("lstat", err); !isNotExist(st) {
 			return a, false, st
 		}
-		return a, false, estale
+		return f.statReplaced(ctx, n)
 	}
 	if n.id == rootID {
 		a.Ino = n.ino
 	}
 	if !n.is(&a) {
-		return a, false, estale
+		return f.statReplaced(ctx, n)
 	}
 	return a, sure, fuse.OK
+}
+
+// statReplaced is stat for a node whose name means another file: of the file
+// that is held of it, if there is one.
+func (f *FS) statReplaced(ctx request, n *node) (a overlay.Attr, sure bool, st fuse.Status) {
+	g, ok := f.gripped(n)
+	if !ok || g.file == nil {
+		return a, false, f.removed(n, estale)
+	}
+	defer g.file.put()
+	a, err := g.file.Stat(ctx)
+	a.Ino = n.ino
+	return a, false, f.status("fstat", err)
 }
 
 // last returns what the kernel was told of n last, for a file that was removed

@@ -18,6 +18,7 @@ var children = map[string]func(args []string) error{
 	"opens":    playOpens,
 	"tree":     playTree,
 	"identity": playIdentity,
+	"versions": readVersions,
 	"mapstore": storeToMapping,
 }
 

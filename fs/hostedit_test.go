@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -304,4 +305,75 @@ func TestEventFlood(t *testing.T) {
 	}
 	eventually(t, "nothing is out of date", func() bool { return look() == 0 })
 	t.Logf("the queue overflowed %d times", m.Stats().Lost)
+}
+
+// TestHostReplacesUnderReaders replaces project files by renames while others
+// read them: each reader sees one version, whole.
+func TestHostReplacesUnderReaders(t *testing.T) {
+	tree, dir := diskTree(t, seed{"d/", 0o755, ""}, seed{"d/f", 0o644, version(0)})
+	m := mount(t, tree, fs.Options{})
+	cmd := command(t, 0, "versions", m.path("d/f"), strconv.Itoa(3000**soak))
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	must(t, cmd.Start())
+	done := make(chan error, 1)
+	go func() { done <- cmd.Wait() }()
+	for i := 1; ; i++ {
+		must(t, os.WriteFile(filepath.Join(dir, "d/tmp"), []byte(version(i)), 0o644))
+		must(t, os.Rename(filepath.Join(dir, "d/tmp"), filepath.Join(dir, "d/f")))
+		select {
+		case err := <-done:
+			if err != nil {
+				t.Errorf("a reader: %v\n%s", err, out.String())
+			}
+			t.Logf("%d versions", i)
+			return
+		default:
+		}
+	}
+}
+
+// version returns content that tells whether it is whole.
+func version(i int) string {
+	body := strings.Repeat(string(rune('a'+i%26)), 1+(i*7919)%60000)
+	return fmt.Sprintf("%08d%s", len(body), body)
+}
+
+// readVersions reads the file args[0] args[1] times in each of four threads.
+func readVersions(args []string) error {
+	count, err := strconv.Atoi(args[1])
+	if err != nil {
+		return err
+	}
+	errs := make(chan error, 4)
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			for range count {
+				b, err := os.ReadFile(args[0])
+				if err == nil {
+					err = whole(b)
+				}
+				if err != nil {
+					errs <- err
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	close(errs)
+	return <-errs
+}
+
+// whole returns an error unless b is one version.
+func whole(b []byte) error {
+	if len(b) < 9 {
+		return fmt.Errorf("got %d bytes", len(b))
+	}
+	size, err := strconv.Atoi(string(b[:8]))
+	if err != nil || size != len(b)-8 || bytes.Count(b[8:], b[8:9]) != size {
+		return fmt.Errorf("got %d bytes of a version of %s, %d of them %q", len(b)-8, b[:8], bytes.Count(b[8:], b[8:9]), b[8])
+	}
+	return nil
 }

@@ -39,31 +39,11 @@ func (f *FS) use(ctx request, h *handle) (*file, fuse.Status) {
 		return nil, st
 	}
 	defer held.unlock()
-	fl, a, st := f.openFile(ctx, path)
-	if !st.Ok() {
-		return nil, staleIfGone(st)
+	hd, err := f.layer.Open(ctx, path)
+	if err != nil {
+		return nil, staleIfGone(f.status("open", err))
 	}
-	if st := f.late(n, &a); !st.Ok() {
-		fl.put()
-		return nil, st
-	}
-	return n.install(fl), fuse.OK
-}
-
-// late deals with a file that the first READ opens having changed since its
-// OPEN: a is what it is now.
-func (f *FS) late(n *node, a *overlay.Attr) fuse.Status {
-	n.mu.Lock()
-	served := n.told.served
-	exclusive := n.told.source == overlay.Exclusive
-	n.mu.Unlock()
-	switch {
-	case exclusive, f.revalidate(n, a):
-		return fuse.OK
-	case !n.is(a) && served:
-		return estale // the kernel may have a part of the old file
-	}
-	return fuse.OK
+	return n.install(f.newFile(hd, nil)), fuse.OK
 }
 
 // shared returns the file that n's handles share with a reference, nil if none
@@ -111,7 +91,6 @@ func (f *FS) Read(cancel <-chan struct{}, in *fuse.ReadIn, buf []byte) (fuse.Rea
 	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, f.status("read", err)
 	}
-	h.n.serve()
 	return data(buf[:count]), fuse.OK
 }
 

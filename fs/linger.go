@@ -81,9 +81,7 @@ func (l *lingering) expire() {
 		if !now.After(g.until) {
 			return false
 		}
-		if g.file != nil {
-			g.file.put()
-		}
+		g.drop()
 		return true
 	})
 	if len(l.names)+len(l.held) > 0 {
@@ -93,49 +91,103 @@ func (l *lingering) expire() {
 	}
 }
 
-// contested reports whether name in d is contended, and its node n not held.
-func (l *lingering) contested(d *node, name string, n *node) bool {
+// contested reports whether name in d is contended.
+func (l *lingering) contested(d *node, name string) bool {
 	if !l.some.Load() {
 		return false
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return slices.ContainsFunc(l.names, func(c contended) bool { return c.place == place{d, name} }) &&
-		!slices.ContainsFunc(l.held, func(g grip) bool { return g.n == n })
+	return slices.ContainsFunc(l.names, func(c contended) bool { return c.place == place{d, name} })
 }
 
-// grip takes hold of n, whose path is path, if name in d is contended. The
-// caller holds the segment. Where it fails the kernel's OPEN does, too.
-func (f *FS) grip(ctx request, d *node, name string, n *node, path overlay.Name) {
-	l := &f.linger
-	if !l.contested(d, name, n) {
-		return
-	}
-	g := grip{n: n, until: time.Now().Add(lingerTime)}
-	switch n.typ {
-	case overlay.TypeReg:
-		if f.inUpper(ctx, path) {
-			if w, err := f.layer.OpenFile(ctx, path, 0, overlay.Perm{}); err == nil {
-				g.file = f.newFile(w, w)
-			}
-		} else if hd, err := f.layer.Open(ctx, path); err == nil {
-			g.file = f.newFile(hd, nil)
+// openContested opens the regular file at path, whose segment the caller holds,
+// and returns its attributes; nil if there is none or it cannot be opened, which
+// the kernel's OPEN will find, too.
+func (f *FS) openContested(ctx request, path overlay.Name) (overlay.Attr, *file) {
+	if f.inUpper(ctx, path) {
+		w, err := f.layer.OpenFile(ctx, path, 0, overlay.Perm{})
+		if err != nil {
+			return overlay.Attr{}, nil
 		}
-	case overlay.TypeLink:
-		g.target, _ = f.layer.Readlink(ctx, path)
+		fl := f.newFile(w, w)
+		a, err := w.Stat(ctx)
+		if err != nil {
+			fl.put()
+			return a, nil
+		}
+		return a, fl
 	}
-	if g.file == nil && g.target == "" {
+	fl, a, st := f.openFile(ctx, path)
+	if !st.Ok() {
+		return a, nil
+	}
+	return a, fl
+}
+
+// foundOpen is found for a file that is open as fl, and takes hold of it.
+func (f *FS) foundOpen(d *node, name string, a *overlay.Attr, seg uint8, out *fuse.EntryOut, seen sighting, fl *file) fuse.Status {
+	n := f.table.find(d, name, a, seg)
+	if n == nil {
+		fl.put()
+		return fuse.ENOENT
+	}
+	f.entry(out, d, n, a, seen)
+	// What is held is for the call that looks up now. Any other has to look up
+	// itself, or it would get the old file long after it was replaced.
+	out.SetEntryTimeout(0)
+	f.linger.hold(grip{n: n, file: fl})
+	return fuse.OK
+}
+
+// gripLink takes hold of the target of the link at path, and has the kernel
+// look it up each time.
+func (f *FS) gripLink(ctx request, d *node, name string, path overlay.Name, out *fuse.EntryOut) {
+	n := f.table.child(d, name)
+	target, err := f.layer.Readlink(ctx, path)
+	if n == nil || err != nil {
+		return // READLINK will fail, too
+	}
+	out.SetEntryTimeout(0)
+	f.linger.hold(grip{n: n, target: target})
+}
+
+// letGo drops what is held of n, which the kernel is about to keep.
+func (l *lingering) letGo(n *node) {
+	if !l.some.Load() {
 		return
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(l.held) == maxLingering {
-		if l.held[0].file != nil {
-			l.held[0].file.put()
+	l.held = slices.DeleteFunc(l.held, func(g grip) bool {
+		if g.n == n {
+			g.drop()
 		}
+		return g.n == n
+	})
+}
+
+// hold keeps g for a while, unless its node is held already.
+func (l *lingering) hold(g grip) {
+	g.until = time.Now().Add(lingerTime)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if slices.ContainsFunc(l.held, func(other grip) bool { return other.n == g.n }) {
+		g.drop()
+		return
+	}
+	if len(l.held) == maxLingering {
+		l.held[0].drop()
 		l.held = slices.Delete(l.held, 0, 1)
 	}
 	l.held = append(l.held, g)
+}
+
+// drop lets go of what is held.
+func (g grip) drop() {
+	if g.file != nil {
+		g.file.put()
+	}
 }
 
 // gripped returns what is held of n; its file comes with a reference.

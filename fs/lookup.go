@@ -26,6 +26,11 @@ func (f *FS) lookup(ctx request, d *node, name string, out *fuse.EntryOut) fuse.
 	}
 	defer h.unlock()
 	seen := d.sight()
+	if f.linger.contested(d, name) {
+		if a, fl := f.openContested(ctx, path); fl != nil {
+			return f.foundOpen(d, name, &a, seg, out, seen, fl)
+		}
+	}
 	a, err := f.layer.Lstat(ctx, path)
 	if err != nil {
 		st := f.status("lstat", err)
@@ -37,8 +42,8 @@ func (f *FS) lookup(ctx request, d *node, name string, out *fuse.EntryOut) fuse.
 	if st := f.found(d, name, &a, seg, out, seen); !st.Ok() {
 		return st
 	}
-	if n := f.table.child(d, name); n != nil && f.linger.some.Load() {
-		f.grip(ctx, d, name, n, path)
+	if a.Type() == overlay.TypeLink && f.linger.contested(d, name) {
+		f.gripLink(ctx, d, name, path, out)
 	}
 	return fuse.OK
 }
@@ -49,6 +54,7 @@ func (f *FS) found(d *node, name string, a *overlay.Attr, seg uint8, out *fuse.E
 	if n == nil {
 		return fuse.ENOENT
 	}
+	f.linger.letGo(n)
 	f.entry(out, d, n, a, seen)
 	return fuse.OK
 }

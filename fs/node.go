@@ -98,17 +98,12 @@ type told struct {
 	plain bool
 	// kept: the kernel was told to keep the attributes for long.
 	kept bool
-	// served: the kernel was given content of the file as told.
-	served bool
 	// valid: the fields were filled in at all.
 	valid bool
 }
 
 // remember notes that the kernel is told a. The caller holds n.mu.
 func (n *node) remember(a *overlay.Attr) {
-	if n.told.served && !n.same(a) {
-		n.told.served = false
-	}
 	n.told.version = a.Version
 	n.told.size = a.Size
 	n.told.blocks = a.Blocks
@@ -131,13 +126,6 @@ func (n *node) remember(a *overlay.Attr) {
 func (n *node) same(a *overlay.Attr) bool {
 	return n.told.valid && n.told.source == a.Source && n.told.version == a.Version &&
 		n.told.size == a.Size && n.told.mtime == nanos(a.Mtime) && n.told.ctime == nanos(a.Ctime)
-}
-
-// serve notes that the kernel was given some of n's content.
-func (n *node) serve() {
-	n.mu.Lock()
-	n.told.served = true
-	n.mu.Unlock()
 }
 
 // attr returns what the kernel was told last. The caller holds n.mu.

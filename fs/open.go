@@ -11,9 +11,6 @@ import (
 	"github.com/wsfs/wsfs/overlay"
 )
 
-// smallFile bounds the files of others that are opened lazily.
-const smallFile = 128 << 10
-
 // privileged are the mode bits that keep a file from being passed through: a
 // passthrough write clears them, also where the writer may keep them.
 const privileged = overlay.ModeSetUID | overlay.ModeSetGID
@@ -85,7 +82,7 @@ func (f *FS) openLazy(n *node, out *fuse.OpenOut) (st fuse.Status, done bool) {
 	defer n.mu.Unlock()
 	o := n.open.Load()
 	switch {
-	case o.file != nil && (o.file.w != nil || state == unlinked):
+	case o.file != nil && (o.file.w != nil || state != linked):
 	case state != linked:
 		return estale, true
 	case n.told.source != overlay.Exclusive:
@@ -121,41 +118,25 @@ func (f *FS) openBig(ctx request, h *handle, out *fuse.OpenOut) fuse.Status {
 }
 
 // openShared opens a file that others may change for reading, and compares it
-// with what the kernel was told. A large one is opened at once: a reader that
-// opened it before somebody replaced it goes on reading the old one. A small
-// one that is as the kernel was told is opened by the first READ.
+// with what the kernel was told. It is opened at once, not by the first READ:
+// what is read has to be the file whose size the kernel has, also when somebody
+// replaces it meanwhile.
 func (f *FS) openShared(ctx request, n *node, out *fuse.OpenOut) fuse.Status {
 	path, held, st := f.byNode(n)
 	if !st.Ok() {
 		return st
 	}
 	defer held.unlock()
-	changed := false
-	if n.small() {
-		a, err := f.layer.Lstat(ctx, path)
-		if err != nil {
-			return f.status("lstat", err)
-		}
-		if !n.is(&a) {
-			return estale
-		}
-		if f.revalidate(n, &a) {
-			n.mu.Lock()
-			defer n.mu.Unlock()
-			f.decide(n, out, false)
-			return fuse.OK
-		}
-		changed = true
-	}
 	fl, a, st := f.openFile(ctx, path)
 	if !st.Ok() {
 		return st
 	}
 	if !n.is(&a) {
 		fl.put()
+		f.table.replaced(n)
 		return estale
 	}
-	keep := f.revalidate(n, &a) && !changed
+	keep := f.revalidate(n, &a)
 	if keep {
 		n.install(fl).put()
 	} else {
@@ -181,14 +162,6 @@ func (f *FS) openFile(ctx request, path overlay.Name) (*file, overlay.Attr, fuse
 	return f.newFile(hd, nil), a, fuse.OK
 }
 
-// small reports whether n, which others may change, is opened lazily: it is
-// read with one request, and mostly not at all, since the kernel has it.
-func (n *node) small() bool {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.told.size <= smallFile
-}
-
 // staleIfGone turns the answer that a node's path does not exist into the one
 // that makes the kernel look the path up again.
 func staleIfGone(st fuse.Status) fuse.Status {
@@ -204,15 +177,20 @@ func staleIfGone(st fuse.Status) fuse.Status {
 func (f *FS) revalidate(n *node, a *overlay.Attr) (keep bool) {
 	n.mu.Lock()
 	keep = n.same(a)
-	if !keep {
-		n.remember(a)
-		n.told.kept = false
-	}
 	n.mu.Unlock()
-	if k := f.notify(); !keep && k != nil {
+	if keep {
+		return true
+	}
+	// First the kernel, so that an open at the same time that finds nothing
+	// changed has it ask again, too.
+	if k := f.notify(); k != nil {
 		k.InodeNotify(n.id, -1, 0)
 	}
-	return keep
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.remember(a)
+	n.told.kept = false
+	return false
 }
 
 // decide settles n's mode for one more handle and fills out. drop has the

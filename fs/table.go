@@ -133,6 +133,15 @@ func (t *table) find(d *node, name string, a *overlay.Attr, seg uint8) *node {
 	return n
 }
 
+// replaced notes that the one name of n means another file now.
+func (t *table) replaced(n *node) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if n.state == linked && n.more == nil {
+		t.detach(n, place{n.parent, n.name}, stale)
+	}
+}
+
 // is reports whether a is of the node's file.
 func (n *node) is(a *overlay.Attr) bool { return n.ino == a.Ino && n.typ == a.Type() }
 
