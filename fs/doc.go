@@ -19,7 +19,9 @@
 // A node whose names are all gone is unlinked: calls on it go to its open file.
 // A node whose name now means another file, because somebody outside the mount
 // replaced it or a rename carried its content to another segment, is stale:
-// calls by path answer ESTALE, upon which the kernel looks the name up again.
+// calls by path answer ESTALE, upon which the kernel looks the name up again. It
+// does so once: a name that was replaced between LOOKUP and OPEN is contended for
+// a second, and its LOOKUP opens the file (linger.go).
 //
 // # Caching
 //
@@ -29,7 +31,8 @@
 // invalidates them; for Unwatched (one second) otherwise, and where they have
 // several names. Absent names are cached as long as their directory's files.
 // Each open of such a file looks at the file anew, and drops the kernel's pages
-// if it is not what the kernel was told.
+// if it is not what the kernel was told. Whoever changes the layer as a library
+// tells the FS (Invalidate).
 //
 // # Open files
 //
