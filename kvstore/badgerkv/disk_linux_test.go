@@ -62,6 +62,7 @@ func TestCloseOnFullDisk(t *testing.T) {
 	if err := os.Remove(filepath.Join(dir, "RESERVE")); err != nil {
 		t.Fatal(err)
 	}
+	quiet(t, dir)
 	fillDisk(t, disk)
 	if err := s.Close(); err != nil {
 		t.Fatalf("Close on a full disk: got %v, want nil", err)
