@@ -58,11 +58,11 @@ func RunOverlay(t *testing.T, c Config) {
 // A tower is an Overlay that grows.
 type tower struct {
 	suite
-	t       TB
-	o       *overlay.Overlay
-	upper   overlay.Upper
-	dir     string           // of upper
-	lowers  []overlay.Reader // top first; the last is the project
+	t      TB
+	o      *overlay.Overlay
+	upper  overlay.Upper
+	dir    string           // of upper
+	lowers []overlay.Reader // top first; the last is the project
 }
 
 // newTower returns an Overlay of a new upper over lowers.
