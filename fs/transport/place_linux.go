@@ -38,7 +38,7 @@ type placement struct {
 	pinned bool
 	trial  time.Duration // when to pin next
 	pause  time.Duration // from giving up to the next trial
-	good   time.Duration // since when pinned without waiting
+	held   time.Duration // periods with requests since then, none of them waited
 }
 
 // A load is what a reader's thread has been through.
@@ -58,10 +58,12 @@ func (p *placement) next(now time.Duration, loads []load) bool {
 	case p.pinned && waits:
 		p.pause = min(max(2*p.pause, shortTrial), longTrial)
 		p.pinned, p.trial = false, now+p.pause
-	case p.pinned && now-p.good > p.pause:
-		p.pause = 0 // it has held for longer than it was waited for
+	case p.pinned:
+		if p.held += period; p.held > p.pause {
+			p.pause = 0 // it has held for longer than it was waited for
+		}
 	case !p.pinned && now >= p.trial && !waits:
-		p.pinned, p.good = true, now
+		p.pinned, p.held = true, 0
 	}
 	return p.pinned
 }

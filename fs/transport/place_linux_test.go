@@ -36,7 +36,12 @@ func TestPlacement(t *testing.T) {
 		{"a new program computes", period, busy, false},
 		{"and the pause is short again", shortTrial, idle, true},
 	} {
-		now += step.after
+		for range step.after / period {
+			now += period
+			if step.what == "held" {
+				p.next(now, step.loads)
+			}
+		}
 		if got := p.next(now, step.loads); got != step.want {
 			t.Errorf("%s: pinned %v, want %v", step.what, got, step.want)
 		}
