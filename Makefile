@@ -43,8 +43,12 @@ lint: ## formatting, vet, staticcheck, and that other platforms build
 unit: ## tests of all packages but integration
 	$(GO) test -timeout $(TIMEOUT) $(UNIT)
 
+# The tests of fs that race most; all of them take over ten minutes there.
+RACE_FS = '^Test(Tree|Listing|ListingWhileChanging|RemoveWhileListing|Forget|LostEvents|EventFlood|HostReplacesUnderReaders|Identity|Invalidate|ModeOfOpens|AcrossRoutes|OtherDaemon)$$'
+
 race: ## the same under the race detector, short
-	$(GO) test -race -short -timeout $(TIMEOUT) $(UNIT)
+	$(GO) test -race -short -timeout $(TIMEOUT) $$($(GO) list ./... | grep -v -e /integration -e /fs$$)
+	$(GO) test -race -timeout $(TIMEOUT) -run $(RACE_FS) ./fs
 
 integration: ## the real binary on real mounts, with real programs
 	$(GO) test -timeout 25m ./integration/...
