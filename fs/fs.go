@@ -162,11 +162,6 @@ func New(layer overlay.Layer, opt Options) *FS {
 	return f
 }
 
-// TuneGC makes the garbage collector start when the heap has grown by half
-// instead of doubled. Nodes are long-lived, so that with the default a daemon
-// that has 1,000,000 files cached would take twice their memory.
-func TuneGC() { debug.SetGCPercent(50) }
-
 // Attach gives f the kernel to notify. It must be called before the first
 // request that is not INIT.
 func (f *FS) Attach(k Kernel) { f.kernel.Store(&k) }
