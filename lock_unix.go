@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 )
 
 // lockFile takes the lock path for this process until unlock, and writes the
@@ -19,13 +20,13 @@ func lockFile(path, what string) (unlock func() error, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+	if err := flock(f); err != nil {
 		holder := lockHolder(path)
 		f.Close()
 		if !errors.Is(err, syscall.EWOULDBLOCK) {
 			return nil, fmt.Errorf("locking %s: %w", path, err)
 		}
-		return nil, fmt.Errorf("%s is in use by process %s: %w", what, holder, ErrInUse)
+		return nil, fmt.Errorf("%s: %w by process %s", what, ErrInUse, holder)
 	}
 	if err := errors.Join(f.Truncate(0), writePID(f)); err != nil {
 		f.Close()
@@ -36,6 +37,19 @@ func lockFile(path, what string) (unlock func() error, err error) {
 		// descriptor, too, until it executes its program.
 		return errors.Join(syscall.Flock(int(f.Fd()), syscall.LOCK_UN), f.Close())
 	}, nil
+}
+
+// dying is how long a process that was killed may take to let go of its locks.
+const dying = time.Second
+
+// flock locks f, waiting a moment for a holder that is about to be gone.
+func flock(f *os.File) error {
+	for deadline := time.Now().Add(dying); ; time.Sleep(dying / 100) {
+		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		if !errors.Is(err, syscall.EWOULDBLOCK) && !errors.Is(err, syscall.EINTR) || time.Now().After(deadline) {
+			return err
+		}
+	}
 }
 
 func writePID(f *os.File) error {
