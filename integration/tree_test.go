@@ -26,6 +26,7 @@ type tree map[string]string
 type view struct {
 	times    bool // modification times
 	dirLinks bool // link counts of directories
+	anyLinks bool // link counts do not count
 	skip     []string
 }
 
@@ -69,7 +70,7 @@ func describe(path string, v view) (string, error) {
 	var b strings.Builder
 	fmt.Fprintf(&b, "mode %o owner %d:%d", st.Mode, st.Uid, st.Gid)
 	isDir := st.Mode&unix.S_IFMT == unix.S_IFDIR
-	if !isDir || v.dirLinks {
+	if !v.anyLinks && (!isDir || v.dirLinks) {
 		fmt.Fprintf(&b, " nlink %d", st.Nlink)
 	}
 	if v.times {
