@@ -185,9 +185,16 @@ func (s sequence) run(t *testing.T, start starter) (problem string) {
 	ours.noteLinked(t)
 
 	for i, o := range s.ops {
-		if want, got := kernel.do(o), ours.do(o); got != want {
+		want, got := kernel.do(o), ours.do(o)
+		if got != want {
 			problem = fmt.Sprintf("%v: wsfs gives %q, the kernel's overlayfs %q", o, got, want)
 			break
+		}
+		if want == "ENOTEMPTY" {
+			// The kernel copies up before it looks, which changes the times of
+			// the directories; wsfs changes nothing.
+			kernel.touchAround(o)
+			ours.touchAround(o)
 		}
 		if i%20 == 19 || i == len(s.ops)-1 {
 			if d := kernel.look(t).diff(ours.look(t)); d != "" {
@@ -284,11 +291,12 @@ func mountKernel(t *testing.T, base, options string, writable bool) string {
 	return mnt
 }
 
+// unmountKernel detaches, since a child of another test that is not yet past its
+// exec may have a file open for a moment.
 func unmountKernel(t *testing.T, dir string) {
 	t.Helper()
-	if err := unix.Unmount(dir, 0); err != nil {
+	if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
 		t.Errorf("unmount of %s: %v", dir, err)
-		_ = unix.Unmount(dir, unix.MNT_DETACH) // reported above
 	}
 }
 
@@ -375,6 +383,13 @@ func (o *observed) time(st *unix.Stat_t) string {
 		return fmt.Sprint(" mtime ", at.UnixNano())
 	}
 	return " mtime now"
+}
+
+// touchAround sets the times of the directories that o is about.
+func (o *observed) touchAround(op operation) {
+	for _, name := range []string{op.a, op.b} {
+		_ = setTime(filepath.Dir(o.path(name)), past(0)) // it may not be there
+	}
 }
 
 // bare is look where the kernel shows an upper without wsfs' index of lower
