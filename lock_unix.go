@@ -28,7 +28,7 @@ func lockFile(path, what string) (unlock func() error, err error) {
 		}
 		return nil, fmt.Errorf("%s: %w by process %s", what, ErrInUse, holder)
 	}
-	if err := errors.Join(f.Truncate(0), writePID(f)); err != nil {
+	if err := errors.Join(f.Truncate(0), writePID(f)); err != nil && !noRoom(err) {
 		f.Close()
 		return nil, err
 	}
@@ -50,6 +50,13 @@ func flock(f *os.File) error {
 			return err
 		}
 	}
+}
+
+// noRoom reports whether err is of a full disk. The lock holds all the same, and
+// who wants to make room has to get this far; only the name of its holder is
+// missing, or an older one.
+func noRoom(err error) bool {
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 }
 
 func writePID(f *os.File) error {

@@ -1,6 +1,7 @@
 package wsfs
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -59,13 +60,19 @@ func (r record) check(path string) error {
 	return nil
 }
 
-// write replaces the record in dir, durably.
+// write replaces the record in dir, durably. One that has not changed stays, so
+// that a workspace opens on a full disk.
 func (r record) write(dir string) error {
 	data, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {
 		return err
 	}
-	return writeDurably(filepath.Join(dir, recordFile), append(data, '\n'))
+	data = append(data, '\n')
+	path := filepath.Join(dir, recordFile)
+	if old, err := os.ReadFile(path); err == nil && bytes.Equal(old, data) {
+		return nil
+	}
+	return writeDurably(path, data)
 }
 
 // writeDurably replaces the file path by data: written aside, synced, renamed

@@ -9,6 +9,8 @@
 //
 //	fuse                            a /dev/fuse that can be opened; without root, fusermount3
 //	root                            effective user 0
+//	loop                            loop devices
+//	btrfs xfs                       that file system, in the kernel and its mkfs
 //	git go npm rsync sqlite3 vim    the program of that name
 //	xattr acl                       the programs setfattr, setfacl
 package integration

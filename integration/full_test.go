@@ -33,25 +33,38 @@ func small(t *testing.T, project, size string, args ...string) *workspace {
 	return w
 }
 
-// fill writes to a new file until there is no room, and returns its size.
-func fill(t *testing.T, path string) (size int64) {
+// fill writes to a new file until that fails with errno, and returns its size.
+func fill(t *testing.T, path string, errno unix.Errno) (size int64) {
 	t.Helper()
 	f, err := os.Create(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	rnd := rand.NewChaCha8([32]byte{1}) // a store keeps equal chunks once
+	content := fillContent()
 	block := make([]byte, 1<<20)
 	for err == nil && size < 256<<20 {
 		var n int
-		_, _ = rnd.Read(block) // never fails
+		_, _ = content.Read(block) // never fails
 		n, err = f.Write(block)
 		size += int64(n)
 	}
-	if err = errors.Join(err, f.Close()); !errors.Is(err, unix.ENOSPC) {
-		t.Fatalf("filling the disk with %s: stopped at %d bytes with %v, want ENOSPC", path, size, err)
+	if err = errors.Join(err, f.Close()); !errors.Is(err, errno) {
+		t.Fatalf("filling the disk with %s: stopped at %d bytes with %v, want %v", path, size, err, errno)
 	}
 	return size
+}
+
+// fillContent returns what fill writes: a store keeps equal chunks once.
+func fillContent() *rand.ChaCha8 { return rand.NewChaCha8([32]byte{1}) }
+
+// checkFilled checks that path holds the size bytes that fill wrote.
+func checkFilled(t *testing.T, path string, size int64) {
+	t.Helper()
+	want := make([]byte, size)
+	_, _ = fillContent().Read(want) // never fails
+	if got, err := os.ReadFile(path); err != nil || !bytes.Equal(got, want) {
+		t.Errorf("the file that filled the disk: %d bytes, %v, want the %d that were written", len(got), err, size)
+	}
 }
 
 // TestDiskFull: a full disk is ENOSPC, a copy-up that fails leaves the
@@ -67,10 +80,7 @@ func TestDiskFull(t *testing.T) {
 	before := treeOf(t, project, everything)
 
 	filler, path := filepath.Join(w.dir, "filler"), filepath.Join(w.dir, "big")
-	size := fill(t, filler)
-	if info, err := os.Stat(filler); err != nil || info.Size() != size {
-		t.Errorf("the file that filled the disk: %v, %v, want %d bytes", info, err, size)
-	}
+	checkFilled(t, filler, fill(t, filler, unix.ENOSPC))
 	if err := appendTo(path, "more\n"); !errors.Is(err, unix.ENOSPC) {
 		t.Errorf("append to a project file of 8 MiB on a full disk: got %v, want ENOSPC", err)
 	}
@@ -80,6 +90,7 @@ func TestDiskFull(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(w.dir, "MEMORY.md"), []byte("kept\n"), 0o644); err != nil {
 		t.Errorf("write to the store, which is elsewhere: %v", err)
 	}
+	w.remount() // a full disk can be mounted, so that room can be made
 	if err := os.Remove(filler); err != nil {
 		t.Fatalf("remove on a full disk: %v", err)
 	}
@@ -111,9 +122,10 @@ func TestStoreFull(t *testing.T) {
 		t.Fatal(err)
 	}
 	filler := filepath.Join(w.dir, "filler")
-	fill(t, filler)
-	stored := fill(t, filepath.Join(memory, "filler"))
+	fill(t, filler, unix.ENOSPC)
+	stored := fill(t, filepath.Join(memory, "filler"), unix.ENOSPC)
 	t.Logf("the store took %d bytes of a file on a full disk", stored)
+	w.remount()
 	if got, err := os.ReadFile(kept); err != nil || string(got) != "kept\n" {
 		t.Errorf("a file of the full store: %q, %v", got, err)
 	}

@@ -96,12 +96,29 @@ func lacks(requirement string) error {
 			return err
 		}
 		return syscall.Close(fd)
+	case "loop":
+		_, err := os.Stat("/dev/loop-control")
+		return err
+	case "btrfs", "xfs":
+		if err := kernelKnows(requirement); err != nil {
+			return err
+		}
+		requirement = "mkfs." + requirement
 	case "xattr":
 		requirement = "setfattr"
 	case "acl":
 		requirement = "setfacl"
 	}
 	_, err := osexec.LookPath(requirement)
+	return err
+}
+
+// kernelKnows returns an error if the kernel has not got the file system.
+func kernelKnows(kind string) error {
+	known, err := os.ReadFile("/proc/filesystems")
+	if err == nil && !slices.Contains(strings.Fields(string(known)), kind) {
+		err = fmt.Errorf("no %s in this kernel", kind)
+	}
 	return err
 }
 

@@ -17,7 +17,9 @@ type cleanNote struct {
 	Names map[uint64][][]byte `json:"names"`
 }
 
-// leaveClean notes that the layer was left with everything durable.
+// leaveClean notes that the layer was left with everything durable. Without room
+// for the note there is none, which costs the next Recover a walk and loses
+// nothing.
 func (u *Upper) leaveClean() error {
 	note := cleanNote{Version: 1, Names: make(map[uint64][][]byte)}
 	for ino, names := range u.names.all() {
@@ -32,7 +34,12 @@ func (u *Upper) leaveClean() error {
 	if err := u.step("write clean"); err != nil {
 		return err
 	}
-	if err := u.writeMeta(cleanName, text); err != nil {
+	err = u.writeMeta(cleanName, text)
+	if is(err, unix.ENOSPC, unix.EDQUOT) {
+		u.opt.Log.Warn("disklayer: no room to note the clean end", "meta", u.opt.Meta, "err", err)
+		return nil
+	}
+	if err != nil {
 		return describe("note the clean end of", u.opt.Meta, err)
 	}
 	return nil

@@ -50,6 +50,33 @@ func TestFullDisk(t *testing.T) {
 	must(t, "Close", u.Close())
 }
 
+// A layer on a full disk closes: that it cannot note the clean end loses nothing.
+func TestCloseOnFullDisk(t *testing.T) {
+	t.Parallel()
+	at, ctx := small(t, "size=1m"), t.Context()
+	u := at.open(t, Options{})
+	write(t, u, "mine", "mine")
+	must(t, "Link", u.Link(ctx, "mine", "too"))
+	w, err := u.OpenFile(ctx, "fill", overlay.Create, perm(0o600))
+	must(t, "OpenFile", err)
+	for off := int64(0); err == nil; off += 4096 {
+		_, err = w.WriteAt(make([]byte, 4096), off)
+	}
+	want(t, "WriteAt until the disk is full", err, syscall.ENOSPC)
+	must(t, "Close of the file", w.Close())
+	must(t, "Close on a full disk", u.Close())
+
+	u = at.open(t, Options{})
+	must(t, "Check", u.Check(ctx))
+	for _, name := range []overlay.Name{"mine", "too"} {
+		if a, err := u.Lstat(ctx, name); err != nil || a.Nlink != 2 || a.Size != 4 {
+			t.Errorf("Lstat(%q) after Close on a full disk: %+v, %v", name, a, err)
+		}
+	}
+	must(t, "Remove", u.Remove(ctx, "fill"))
+	must(t, "Close", u.Close())
+}
+
 func TestNoInodesLeft(t *testing.T) {
 	t.Parallel()
 	at, ctx := small(t, "nr_inodes=64"), t.Context()

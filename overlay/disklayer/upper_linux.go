@@ -143,7 +143,7 @@ func (u *Upper) open(dir, work string) (err error) {
 		return describe("read the marks of", dir, err)
 	}
 	u.marks = newMarkSet(formatOf(u.root, u.opt.Format), extra, u.opt.fault)
-	if err := u.marks.set(u.root, ".", markFormat, []byte("1")); err != nil {
+	if err := u.markRoot(); err != nil {
 		return describe("mark", dir, err)
 	}
 	if u.gone, err = u.probeWhiteout(); err != nil {
@@ -154,6 +154,15 @@ func (u *Upper) open(dir, work string) (err error) {
 		return describe("read the layers of", dir, err)
 	}
 	return u.takeClean()
+}
+
+// markRoot has the layer say its format, unless it does.
+func (u *Upper) markRoot() error {
+	const format = "1"
+	if has, err := u.marks.get(u.root, ".", markFormat); err != nil || string(has) == format {
+		return err
+	}
+	return u.marks.set(u.root, ".", markFormat, []byte(format))
 }
 
 // sameFileSystem returns an error unless work is where u's tree is.
@@ -174,12 +183,20 @@ func (u *Upper) sameFileSystem(work string) error {
 	return nil
 }
 
-// plainDir has files in the directory fd inherit nothing from it.
+// plainDir has files in the directory fd inherit nothing from it. What is so
+// already is not written again: there may be no room for that.
 func plainDir(fd int) error {
-	if err := unix.Fchmod(fd, 0o700); err != nil {
+	st, err := fstat(fd)
+	if err == nil && st.Mode&overlay.ModeMask != 0o700 {
+		err = unix.Fchmod(fd, 0o700)
+	}
+	if err != nil {
 		return err
 	}
-	err := removexattr(fd, ".", aclDefault)
+	if _, err := getxattr(fd, ".", aclDefault, make([]byte, 1)); noMark(err) {
+		return nil
+	}
+	err = removexattr(fd, ".", aclDefault)
 	if err != nil && !noMark(err) {
 		return err
 	}
