@@ -107,6 +107,13 @@ type Marker interface {
 	LstatMarks(ctx context.Context, name Name) (Attr, Absence, error)
 }
 
+// A Finder is a Marker that can do without the marks of directories, which may
+// cost more than all the rest.
+type Finder interface {
+	// Find is Lstat, and tells what Absence.Gone says of a name with ENOENT.
+	Find(ctx context.Context, name Name) (a Attr, gone bool, err error)
+}
+
 // A Pinner is a layer with directories that can be neither removed nor renamed
 // (EBUSY).
 type Pinner interface{ Pinned(name Name) bool }

@@ -18,7 +18,7 @@ func (o *Overlay) moveAcross(ctx context.Context, r rename) error {
 	}
 	// Both directories change.
 	for _, dir := range []Name{r.oldname.Dir(), r.newname.Dir()} {
-		if err := o.copyUp(ctx, "rename", dir, true); err != nil {
+		if err := o.copyUpDir(ctx, "rename", dir); err != nil {
 			return err
 		}
 	}

@@ -29,9 +29,29 @@ func (o *Overlay) CopyUp(ctx context.Context, name Name) error {
 
 // copyUp is CopyUp; without data the copy of a regular file is empty.
 func (o *Overlay) copyUp(ctx context.Context, op string, name Name, data bool) error {
+	h, err := o.find(ctx, op, name)
+	if err != nil {
+		return err
+	}
+	return o.copyUpHit(ctx, op, name, h, data)
+}
+
+// copyUpDir is copyUp for a directory: what is remembered of it may do.
+func (o *Overlay) copyUpDir(ctx context.Context, op string, dir Name) error {
+	d, err := o.stack.resolve(ctx, 0, dir)
+	if err != nil || d.inUpper(o.stack) {
+		return about(op, dir, err)
+	}
+	return o.copyUp(ctx, op, dir, true)
+}
+
+// copyUpHit is copyUp of the file name, which is h or was lately.
+func (o *Overlay) copyUpHit(ctx context.Context, op string, name Name, h hit, data bool) (err error) {
 	var last error
 	for try := range copyTries {
-		h, err := o.find(ctx, op, name)
+		if try > 0 {
+			h, err = o.find(ctx, op, name)
+		}
 		if err != nil || h.top {
 			return err
 		}
@@ -58,12 +78,8 @@ func (o *Overlay) copyUp(ctx context.Context, op string, name Name, data bool) e
 // then it waits for that. With torn the file may be written to meanwhile.
 func (o *Overlay) copyHit(ctx context.Context, op string, name Name, h hit, data, torn bool) error {
 	if name != Root {
-		if d, err := o.stack.resolve(ctx, 0, name.Dir()); err != nil {
+		if err := o.copyUpDir(ctx, op, name.Dir()); err != nil {
 			return err
-		} else if !d.inUpper(o.stack) {
-			if err := o.copyUp(ctx, op, name.Dir(), true); err != nil {
-				return err
-			}
 		}
 	}
 	leave, first, err := o.copies.enter(ctx, o.copyKey(name, h))
@@ -80,11 +96,10 @@ func (o *Overlay) copyHit(ctx context.Context, op string, name Name, h hit, data
 	}
 	return o.stack.install(ctx, name, c, func(put func() error) error {
 		defer o.lock(name.Dir())()
-		now, err := o.stack.find(ctx, op, name)
-		switch {
-		case err != nil:
+		if err := o.stillAt(ctx, op, name, h); err != nil {
 			return err
-		case now.place != h.place, !torn && changed(ctx, c.From, c.Attr):
+		}
+		if !torn && changed(ctx, c.From, c.Attr) {
 			return errMoved
 		}
 		if err := put(); err != nil {
@@ -93,6 +108,21 @@ func (o *Overlay) copyHit(ctx context.Context, op string, name Name, h hit, data
 		o.stack.cache.kill(0, name)
 		return nil
 	})
+}
+
+// stillAt returns errMoved if name means another file than h. Whether it is gone
+// from a layer that others change does not matter: it was there.
+//
+// Preconditions: the lock of name's directory is held.
+func (o *Overlay) stillAt(ctx context.Context, op string, name Name, h hit) error {
+	if o.locks.onlyMine(h.seen) {
+		return nil
+	}
+	now, err := o.stack.find(ctx, op, name)
+	if err == nil && now.place != h.place {
+		err = errMoved
+	}
+	return err
 }
 
 // install has the upper make the copy c and put it at name by install. An error

@@ -56,7 +56,7 @@ func (o *Overlay) followIndex(ctx context.Context, op string, name Name, h *hit)
 // linkIndexed gives the copy of the lower file ino the name name, if that still
 // is the lower file at.
 func (o *Overlay) linkIndexed(ctx context.Context, op string, name Name, at place, ino uint64) error {
-	if err := o.copyUp(ctx, op, name.Dir(), true); err != nil {
+	if err := o.copyUpDir(ctx, op, name.Dir()); err != nil {
 		return err
 	}
 	defer o.lock(name.Dir())()

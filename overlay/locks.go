@@ -40,6 +40,7 @@ func (l *locks) at(segment int, dir Name) (z, d int) {
 
 // A version is what the locks of a directory were like at a moment.
 type version struct {
+	taken      bool // it is one
 	z, d       int
 	moves, dir uint64
 }
@@ -47,7 +48,7 @@ type version struct {
 // version returns the version of dir in segment. It is one that has changed
 // already if someone is changing it.
 func (l *locks) version(segment int, dir Name) version {
-	v := version{}
+	v := version{taken: true}
 	v.z, v.d = l.at(segment, dir)
 	v.moves, v.dir = l.zones[v.z].moves.gen.Load(), l.zones[v.z].dirs[v.d].gen.Load()
 	return v
@@ -58,6 +59,13 @@ func (l *locks) version(segment int, dir Name) version {
 func (l *locks) unchanged(v version) bool {
 	z := &l.zones[v.z]
 	return (v.moves|v.dir)&1 == 0 && v.moves == z.moves.gen.Load() && v.dir == z.dirs[v.d].gen.Load()
+}
+
+// onlyMine is unchanged for who holds the directory's lock exclusively: nobody
+// else held it since v was taken.
+func (l *locks) onlyMine(v version) bool {
+	z := &l.zones[v.z]
+	return v.taken && (v.moves|v.dir)&1 == 0 && v.moves == z.moves.gen.Load() && v.dir+1 == z.dirs[v.d].gen.Load()
 }
 
 // share locks dir in segment against changes.

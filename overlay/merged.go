@@ -66,7 +66,7 @@ func (s *stack) resolve(ctx context.Context, base int, dir Name) (*merged, error
 	if err != nil {
 		return nil, err
 	}
-	v := s.o.locks.version(s.o.Segment(dir), dir.Dir())
+	v := s.o.locks.version(s.o.Segment(dir.Dir()), dir.Dir())
 	m, err := s.merge(ctx, base, parent, dir)
 	if err != nil {
 		return nil, err
@@ -111,7 +111,7 @@ func (s *stack) merge(ctx context.Context, base int, parent *merged, dir Name) (
 		}
 		up := parent.parts[i]
 		p := place{up.layer, up.name.Join(dir.Base())}
-		a, marks, err := s.look(ctx, p, i < len(parent.parts)-1)
+		a, marks, err := s.lookMarks(ctx, p, i < len(parent.parts)-1)
 		if marks.Gone {
 			break
 		}

@@ -33,6 +33,7 @@ type muxPart struct {
 	Upper
 	segment router.Segment
 	marker  Marker // nil if its marks are read apart
+	finder  Finder // nil if it tells of whiteouts only with all marks
 }
 
 // disk is the index of the part that has all that is not routed.
@@ -57,6 +58,7 @@ var (
 	_ Checker     = (*Mux)(nil)
 	_ Segmenter   = (*Mux)(nil)
 	_ Marker      = (*Mux)(nil)
+	_ Finder      = (*Mux)(nil)
 	_ Pinner      = (*Mux)(nil)
 	_ Devicer     = (*Mux)(nil)
 	_ Parter      = (*Mux)(nil)
@@ -77,8 +79,9 @@ func NewMux(table *router.Table, layers map[router.Segment]Upper) (*Mux, error) 
 			return nil, fmt.Errorf("overlay: no layer for segment %q, which has %s", segment, needed[segment])
 		}
 		marker, _ := As[Marker](any(u))
+		finder, _ := As[Finder](any(u))
 		m.index[segment] = len(m.parts)
-		m.parts = append(m.parts, muxPart{u, segment, marker})
+		m.parts = append(m.parts, muxPart{u, segment, marker, finder})
 	}
 	return m, nil
 }

@@ -25,6 +25,18 @@ func (m *Mux) LstatMarks(ctx context.Context, name Name) (Attr, Absence, error) 
 	return a, marks, about("lstat", name, err)
 }
 
+// Find implements Finder.
+func (m *Mux) Find(ctx context.Context, name Name) (Attr, bool, error) {
+	part, inner := m.at(name)
+	p := &m.parts[part]
+	if p.finder == nil || m.onWay(part, name) {
+		a, marks, err := m.LstatMarks(ctx, name)
+		return a, marks.Gone, err
+	}
+	a, gone, err := p.finder.Find(ctx, inner)
+	return a, gone, about("lstat", name, err)
+}
+
 // lstatMarks is LstatMarks of a layer that is no Marker. It asks again for what
 // came or went in between.
 func lstatMarks(ctx context.Context, u Upper, name Name) (Attr, Absence, error) {

@@ -17,6 +17,11 @@ func (o *Overlay) OpenFile(ctx context.Context, name Name, flag OpenFlag, perm P
 // openExisting is OpenFile of a file that is there.
 func (o *Overlay) openExisting(ctx context.Context, name Name, flag OpenFlag) (WriteHandle, error) {
 	flag &^= Create | Excl
+	if d, err := o.stack.resolve(ctx, 0, name.Dir()); name != Root && err == nil && d.inUpper(o.stack) {
+		if in, err := o.openTop(ctx, name, flag); !absent(err) {
+			return in, about("open", name, err)
+		}
+	}
 	for range copyTries {
 		h, err := o.find(ctx, "open", name)
 		switch {
@@ -27,20 +32,24 @@ func (o *Overlay) openExisting(ctx context.Context, name Name, flag OpenFlag) (W
 		case !h.attr.IsRegular():
 			return nil, PathError("open", name, syscall.EINVAL)
 		}
-		if !h.top {
-			if err := o.copyUp(ctx, "open", name, flag&Truncate == 0); err != nil {
-				return nil, err
-			}
+		if err := o.copyUpHit(ctx, "open", name, h, flag&Truncate == 0); err != nil {
+			return nil, err
 		}
-		in, err := o.stack.upper.OpenFile(ctx, name, flag, Perm{})
-		if err == nil {
-			return writeHandle{in, o.stack}, nil
-		}
-		if !absent(err) { // else it went in between
-			return nil, about("open", name, err)
+		if in, err := o.openTop(ctx, name, flag); !absent(err) { // else it went in between
+			return in, about("open", name, err)
 		}
 	}
 	return nil, PathError("open", name, syscall.EBUSY)
+}
+
+// openTop opens the file name of the upper; absent if it has none. It is what
+// the tree shows.
+func (o *Overlay) openTop(ctx context.Context, name Name, flag OpenFlag) (WriteHandle, error) {
+	in, err := o.stack.upper.OpenFile(ctx, name, flag, Perm{})
+	if err != nil {
+		return nil, err
+	}
+	return writeHandle{in, o.stack}, nil
 }
 
 // openCreate is OpenFile of a file that is made if it is not there.
@@ -54,22 +63,17 @@ func (o *Overlay) openCreate(ctx context.Context, name Name, flag OpenFlag, perm
 	for range copyTries {
 		var in WriteHandle
 		exists := false
-		open := func() (err error) {
-			in, err = o.stack.upper.OpenFile(ctx, name, flag, perm)
-			return err
-		}
-		err := o.inDir(ctx, "open", name, open, func(d *merged) error {
-			h, err := o.stack.findIn(ctx, d, name.Base())
-			switch {
-			case isErrno(err, syscall.ENOENT), err == nil && h.top:
-				return open()
-			case err != nil:
+		err := o.inDir(ctx, "open", name, true, func(d *merged) (err error) {
+			if exists, err = o.lowerShown(ctx, d, name.Base()); err != nil {
 				return err
-			case flag&Excl != 0:
+			}
+			if exists && flag&Excl != 0 {
 				return PathError("open", name, syscall.EEXIST)
 			}
-			exists = true
-			return nil
+			if !exists {
+				in, err = o.stack.upper.OpenFile(ctx, name, flag, perm)
+			}
+			return err
 		})
 		if err != nil {
 			return nil, err
@@ -83,4 +87,17 @@ func (o *Overlay) openCreate(ctx context.Context, name Name, flag OpenFlag, perm
 		}
 	}
 	return nil, PathError("open", name, syscall.EBUSY)
+}
+
+// lowerShown reports whether base in the directory d, which the upper has, is a
+// file of a lower.
+func (o *Overlay) lowerShown(ctx context.Context, d *merged, base string) (bool, error) {
+	if below, err := o.stack.below(ctx, d, base); err != nil || !below {
+		return false, err
+	}
+	h, err := o.stack.findIn(ctx, d, base)
+	if isErrno(err, syscall.ENOENT) {
+		return false, nil
+	}
+	return err == nil && !h.top, err
 }

@@ -61,11 +61,13 @@ func (o *Overlay) find(ctx context.Context, op string, name Name) (hit, error) {
 // findOne is find without regard to hard links. It takes the directory's lock
 // only where changes keep it from seeing one moment.
 func (o *Overlay) findOne(ctx context.Context, op string, name Name) (hit, error) {
-	segment, dir := o.Segment(name), name.Dir()
+	dir := name.Dir()
+	segment := o.Segment(dir) // whose locks changes of the directory take
 	for range 3 {
 		v := o.locks.version(segment, dir)
 		h, err := o.stack.find(ctx, op, name)
 		if h.top && err == nil || o.locks.unchanged(v) {
+			h.seen = v
 			return h, err
 		}
 	}

@@ -14,10 +14,15 @@ func (o *Overlay) Remove(ctx context.Context, name Name) error {
 	case o.stack.upper == nil:
 		return PathError("remove", name, syscall.EROFS)
 	}
-	if _, err := o.findOne(ctx, "remove", name); err != nil {
-		return err
+	// A directory is not copied up for a name that it does not have.
+	d, err := o.stack.resolve(ctx, 0, name.Dir())
+	if err == nil && !d.inUpper(o.stack) {
+		_, err = o.findOne(ctx, "remove", name)
 	}
-	return o.inDir(ctx, "remove", name, nil, func(d *merged) error {
+	if err != nil {
+		return about("remove", name, err)
+	}
+	return o.inDir(ctx, "remove", name, false, func(d *merged) error {
 		return o.removeLocked(ctx, d, name)
 	}, name)
 }
@@ -31,16 +36,16 @@ func (o *Overlay) removeLocked(ctx context.Context, d *merged, name Name) error 
 		return err
 	}
 	if h.attr.IsDir() {
-		if empty, err := o.stack.empty(ctx, name); err != nil {
+		if err := o.stack.mustBeEmpty(ctx, name); err != nil {
 			return err
-		} else if !empty {
-			return PathError("remove", name, syscall.ENOTEMPTY)
 		}
 		defer o.stack.cache.kill(0, name)
 	}
-	below, err := o.stack.below(ctx, d, name.Base())
-	if err != nil {
-		return err
+	below := !h.top
+	if h.top {
+		if below, err = o.stack.below(ctx, d, name.Base()); err != nil {
+			return err
+		}
 	}
 	if !below {
 		return o.stack.upper.Remove(ctx, name)
@@ -64,12 +69,16 @@ func (o *Overlay) dropIndexed(ctx context.Context, name Name, h hit) error {
 	return x.DropIndexed(ctx, ino)
 }
 
-// empty reports whether the directory dir shows no entry.
-func (s *stack) empty(ctx context.Context, dir Name) (bool, error) {
+// mustBeEmpty returns ENOTEMPTY if the directory dir shows an entry, but for one
+// that the upper alone has: the upper looks itself before it takes it away.
+func (s *stack) mustBeEmpty(ctx context.Context, dir Name) error {
 	d, err := s.resolve(ctx, 0, dir)
-	if err != nil {
-		return false, err
+	if err != nil || d.pure(s) {
+		return err
 	}
 	entries, err := s.union(ctx, d)
-	return len(entries) == 0, err
+	if err == nil && len(entries) > 0 {
+		err = PathError("remove", dir, syscall.ENOTEMPTY)
+	}
+	return err
 }

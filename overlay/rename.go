@@ -24,6 +24,10 @@ func (o *Overlay) Rename(ctx context.Context, oldname, newname Name, flag Rename
 		return PathError("rename", oldname, syscall.EROFS)
 	}
 	for range copyTries {
+		done, err := o.renameFile(ctx, rename{oldname: oldname, newname: newname, flag: flag})
+		if done || err != nil {
+			return about("rename", oldname, err)
+		}
 		r, err := o.planRename(ctx, oldname, newname, flag, o.find)
 		if err != nil || r.same {
 			return err
@@ -34,7 +38,7 @@ func (o *Overlay) Rename(ctx context.Context, oldname, newname Name, flag Rename
 		if err := o.prepareRename(ctx, r); err != nil {
 			return err
 		}
-		done, err := o.tryRename(ctx, r)
+		done, err = o.tryRename(ctx, r)
 		if done || err != nil {
 			return about("rename", oldname, err)
 		}
@@ -49,6 +53,56 @@ type rename struct {
 	src, dst         hit
 	exists           bool // there is a file at newname: dst
 	same             bool // both are names of one file: nothing is to be done
+
+	oldBelow, newBelow bool // the lowers hold a file of the name; see lookBelow
+}
+
+// renameFile does the rename r, of which the names are known, if there is little
+// to look at: a file that is in the upper gets another name there. done is false
+// if it is another rename, or one that fails.
+func (o *Overlay) renameFile(ctx context.Context, r rename) (done bool, err error) {
+	if r.flag&Exchange != 0 || r.oldname.Within(r.newname) || r.newname.Within(r.oldname) ||
+		o.Segment(r.oldname) != o.Segment(r.newname) {
+		return false, nil
+	}
+	s := o.stack
+	defer o.lock(r.oldname.Dir(), r.newname.Dir())()
+	olddir, err := s.resolve(ctx, 0, r.oldname.Dir())
+	if err != nil || !olddir.inUpper(s) {
+		return false, nil
+	}
+	newdir, err := s.resolve(ctx, 0, r.newname.Dir())
+	if err != nil || !newdir.inUpper(s) {
+		return false, nil
+	}
+	r.src, err = s.findIn(ctx, olddir, r.oldname.Base())
+	if err != nil || !r.src.top || r.src.attr.IsDir() {
+		return false, nil
+	}
+	if err := s.lookBelow(ctx, &r, olddir, newdir); err != nil {
+		return false, err
+	}
+	if r.newBelow { // else the upper looks itself what it replaces
+		r.dst, err = s.findIn(ctx, newdir, r.newname.Base())
+		switch {
+		case isErrno(err, syscall.ENOENT):
+		case err != nil, r.dst.attr.IsDir(), !r.dst.top && r.dst.attr.Nlink > 1, r.flag&NoReplace != 0:
+			return false, nil
+		default:
+			r.exists = true
+		}
+	}
+	return true, o.renameLocked(ctx, r)
+}
+
+// lookBelow finds out whether the lowers hold files of the names of r, which are
+// in olddir and newdir.
+func (s *stack) lookBelow(ctx context.Context, r *rename, olddir, newdir *merged) (err error) {
+	if r.oldBelow, err = s.below(ctx, olddir, r.oldname.Base()); err != nil {
+		return err
+	}
+	r.newBelow, err = s.below(ctx, newdir, r.newname.Base())
+	return err
 }
 
 // A finder finds a file, with or without locks.
@@ -98,22 +152,18 @@ func (o *Overlay) checkTarget(ctx context.Context, r *rename) error {
 	case !to.IsDir():
 		return nil
 	}
-	empty, err := o.stack.empty(ctx, r.newname)
-	if err == nil && !empty {
-		err = PathError("rename", r.newname, syscall.ENOTEMPTY)
-	}
-	return about("rename", r.newname, err)
+	return about("rename", r.newname, o.stack.mustBeEmpty(ctx, r.newname))
 }
 
 // prepareRename copies up all that the rename needs in the upper.
 func (o *Overlay) prepareRename(ctx context.Context, r rename) error {
-	if err := o.copyUp(ctx, "rename", r.oldname, true); err != nil {
+	if err := o.copyUpHit(ctx, "rename", r.oldname, r.src, true); err != nil {
 		return err
 	}
 	if r.flag&Exchange != 0 {
-		return o.copyUp(ctx, "rename", r.newname, true)
+		return o.copyUpHit(ctx, "rename", r.newname, r.dst, true)
 	}
-	return o.copyUp(ctx, "rename", r.newname.Dir(), true)
+	return o.copyUpDir(ctx, "rename", r.newname.Dir())
 }
 
 // tryRename does the rename r, if what it needs is in the upper and r is still
@@ -141,38 +191,33 @@ func (o *Overlay) tryRename(ctx context.Context, r rename) (done bool, err error
 	if now.same {
 		return true, nil
 	}
-	return true, o.renameLocked(ctx, now, olddir, newdir)
+	if err := s.lookBelow(ctx, &now, olddir, newdir); err != nil {
+		return false, err
+	}
+	return true, o.renameLocked(ctx, now)
 }
 
 // renameLocked does the rename r.
 //
 // Preconditions: the locks of both directories are held, and that of moves
 // exclusively if either file is a directory; what has to be copied up is;
-// olddir and newdir are the directories of the two names.
-func (o *Overlay) renameLocked(ctx context.Context, r rename, olddir, newdir *merged) error {
+// lookBelow was called.
+func (o *Overlay) renameLocked(ctx context.Context, r rename) error {
 	s := o.stack
-	oldBelow, err := s.below(ctx, olddir, r.oldname.Base())
-	if err != nil {
-		return err
-	}
-	newBelow, err := s.below(ctx, newdir, r.newname.Base())
-	if err != nil {
-		return err
-	}
 	flag := r.flag
-	if oldBelow || newBelow {
+	if r.oldBelow || r.newBelow {
 		flag |= WriteBack
 	}
-	if oldBelow && flag&Exchange == 0 {
+	if r.oldBelow && flag&Exchange == 0 {
 		flag |= LeaveWhiteout
 	}
 	if r.src.attr.IsDir() {
-		if err := o.keepBelow(ctx, r.oldname, newBelow); err != nil {
+		if err := o.keepBelow(ctx, r.oldname, r.newBelow); err != nil {
 			return err
 		}
 	}
 	if flag&Exchange != 0 && r.dst.attr.IsDir() {
-		if err := o.keepBelow(ctx, r.newname, oldBelow); err != nil {
+		if err := o.keepBelow(ctx, r.newname, r.oldBelow); err != nil {
 			return err
 		}
 	}

@@ -20,11 +20,9 @@ func (o *Overlay) SetAttr(ctx context.Context, name Name, set SetAttr) (Attr, er
 			return Attr{}, PathError("setattr", name, syscall.EINVAL)
 		}
 	}
-	if !h.top {
-		data := set.Valid&SetSize == 0 || set.Size != 0
-		if err := o.copyUp(ctx, "setattr", name, data); err != nil {
-			return Attr{}, err
-		}
+	data := set.Valid&SetSize == 0 || set.Size != 0
+	if err := o.copyUpHit(ctx, "setattr", name, h, data); err != nil {
+		return Attr{}, err
 	}
 	a, err := o.stack.upper.SetAttr(ctx, name, set)
 	if err != nil {

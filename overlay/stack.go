@@ -28,6 +28,7 @@ type layer struct {
 	id      string     // "" if it has no identity
 	marks   Whiteouter // nil if nothing in it hides anything below
 	marker  Marker     // nil if its marks are read apart
+	finder  Finder     // nil if it tells of whiteouts only with all marks
 	xattrs  Xattrer    // nil if it has none
 	indexed IndexOpener
 	parts   bool // its own files are in several segments
@@ -41,6 +42,7 @@ func newLayer(r Reader) layer {
 	}
 	l.marks, _ = As[Whiteouter](any(r))
 	l.marker, _ = As[Marker](any(r))
+	l.finder, _ = As[Finder](any(r))
 	l.xattrs, _ = As[Xattrer](any(r))
 	l.indexed, _ = As[IndexOpener](any(r))
 	_, l.parts = As[Segmenter](any(r))
@@ -93,11 +95,26 @@ type place struct {
 	name  Name
 }
 
-// look returns what the layer of p holds at p and, where anything below the
+// look returns what the layer of p holds at p and, with an absent error, whether
+// it records the name as gone. more says whether something below counts then.
+func (s *stack) look(ctx context.Context, p place, more bool) (a Attr, gone bool, err error) {
+	l := &s.layers[p.layer]
+	switch {
+	case l.marks == nil || !more:
+		a, err = l.Lstat(ctx, p.name)
+		return a, false, err
+	case l.finder != nil:
+		return l.finder.Find(ctx, p.name)
+	}
+	a, m, err := s.lookMarks(ctx, p, more)
+	return a, m.Gone, err
+}
+
+// lookMarks returns what the layer of p holds at p and, where anything below the
 // layer could be seen there, what it records of it. absent errors have a
 // meaningful Absence. more says whether something below counts if the layer
 // holds nothing.
-func (s *stack) look(ctx context.Context, p place, more bool) (Attr, Absence, error) {
+func (s *stack) lookMarks(ctx context.Context, p place, more bool) (Attr, Absence, error) {
 	l := &s.layers[p.layer]
 	bottom := p.layer == len(s.layers)-1
 	if l.marks == nil || bottom {
@@ -126,6 +143,9 @@ type hit struct {
 	// copied is the layer that holds a copy of this hard-linked lower file
 	// under another name, which is what the file is; nil for all others.
 	copied IndexOpener
+	// seen is the version of the directory in which it was found, if it was
+	// found without its lock.
+	seen version
 }
 
 // find finds name. The error is absent, or about a layer that did not answer.
@@ -168,12 +188,12 @@ func (s *stack) findFrom(ctx context.Context, d *merged, first int, base string)
 			return hit{}, PathError("lstat", Name(base), syscall.ENOENT)
 		}
 		p := place{d.parts[i].layer, d.parts[i].name.Join(base)}
-		a, m, err := s.look(ctx, p, i < len(d.parts)-1)
+		a, gone, err := s.look(ctx, p, i < len(d.parts)-1)
 		switch {
 		case err == nil:
 			a.Origin = s.origin(p.layer, d.name, base, a.Dev, a.Ino, a.Origin)
 			return hit{place: p, attr: a, top: s.upper != nil && p.layer == 0}, nil
-		case m.Gone:
+		case gone:
 			return hit{}, PathError("lstat", p.name, syscall.ENOENT)
 		case isErrno(err, syscall.ENOENT):
 		default:

@@ -193,16 +193,12 @@ func (u *Upper) createAt(at int, base string, b *birth, flag overlay.OpenFlag, p
 	if err != nil {
 		return nil, err
 	}
-	st, err := fstat(fd)
-	if err == nil {
-		err = u.own(at, base, b, perm, unix.S_IFREG)
-	}
-	if err != nil {
+	if err := u.own(at, base, b, perm, unix.S_IFREG); err != nil {
 		unix.Close(fd)
 		unix.Unlinkat(at, base, 0)
 		return nil, err
 	}
-	return &writer{reader: reader{t: u.tree, fd: fd}, u: u, ino: st.Ino}, nil
+	return &writer{reader: reader{t: u.tree, fd: fd}, u: u}, nil
 }
 
 // openNew makes a file; it gives up cached directories where descriptors run

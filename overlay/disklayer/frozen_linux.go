@@ -1,6 +1,7 @@
 package disklayer
 
 import (
+	"cmp"
 	"context"
 	"os"
 	"sync"
@@ -15,6 +16,8 @@ type marked struct {
 	*tree
 	links *links // immutable
 }
+
+var _ overlay.Finder = marked{}
 
 // close releases what has been opened.
 func (m marked) close() {
@@ -134,25 +137,42 @@ func (t *tree) lstatMarks(name overlay.Name) (a overlay.Attr, abs overlay.Absenc
 		return a, abs, err
 	}
 	defer t.cache.put(d)
-	st, err := lstat(d.fd, base)
-	if err == nil && isWhiteout(&st) {
-		err = unix.ENOENT
-		abs.Gone = true
-	} else if is(err, unix.ENOENT) {
-		gone, gerr := t.isGone(d, base)
-		if gerr != nil {
-			err = gerr
-		}
-		abs.Gone = gone
-	}
-	if err != nil {
-		return a, abs, err
-	}
-	if a, err = t.attr(d, base, &st); err != nil || !a.IsDir() {
+	if a, abs.Gone, err = t.find(d, base); err != nil || !a.IsDir() {
 		return a, abs, err
 	}
 	abs, err = t.dirMarks(d, base, name)
 	return a, abs, err
+}
+
+// Find implements overlay.Finder.
+func (t marked) Find(_ context.Context, name overlay.Name) (overlay.Attr, bool, error) {
+	d, base, err := t.parent(name)
+	if err != nil {
+		return overlay.Attr{}, false, fail("lstat", name, err)
+	}
+	defer t.cache.put(d)
+	a, gone, err := t.find(d, base)
+	if err != nil {
+		return overlay.Attr{}, gone, fail("lstat", name, err)
+	}
+	return a, false, nil
+}
+
+// find returns the attributes of base in d. With ENOENT gone says whether there
+// is a whiteout.
+func (t *tree) find(d *dir, base string) (a overlay.Attr, gone bool, err error) {
+	st, err := lstat(d.fd, base)
+	switch {
+	case is(err, unix.ENOENT):
+		gone, gerr := t.isGone(d, base)
+		return a, gone, cmp.Or(gerr, err)
+	case err != nil:
+		return a, false, err
+	case isWhiteout(&st):
+		return a, true, unix.ENOENT
+	}
+	a, err = t.attr(d, base, &st)
+	return a, false, err
 }
 
 // dirMarks returns the marks of the directory name, base in d.

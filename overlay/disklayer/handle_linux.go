@@ -72,7 +72,9 @@ func (r *reader) SeekHole(_ context.Context, off int64, whence int) (int64, erro
 // A writer is a regular file of an Upper open for reading and writing.
 type writer struct {
 	reader
-	u   *Upper
+	u *Upper
+	// ino is the inode number; 0 of a file that is new, and so never a pending
+	// copy.
 	ino uint64
 
 	nameless bool // made by Tmpfile

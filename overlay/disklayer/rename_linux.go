@@ -55,11 +55,18 @@ func (u *Upper) rename(oldname, newname overlay.Name, flag overlay.RenameFlag) e
 		return err
 	}
 	defer u.cache.put(m.toDir)
-	if err := m.settle(); err != nil {
-		return err
+	if !m.settled() {
+		if err := m.settle(); err != nil {
+			return err
+		}
 	}
 	defer u.lockAll(oldname.Dir(), newname.Dir(), oldname, newname)()
 	return m.run()
+}
+
+// settled reports whether there is nothing for settle to do.
+func (m *move) settled() bool {
+	return m.flag&overlay.WriteBack == 0 && m.u.pending.count.Load() == 0
 }
 
 // settle makes a pending copy at either name durable and begins write-back,
@@ -141,6 +148,10 @@ func (u *Upper) writeBack(d *dir, base string) error {
 // run does the rename.
 func (m *move) run() error {
 	if err := m.look(); err != nil {
+		return err
+	}
+	// A copy that came since settle looked.
+	if err := m.u.settle(m.fromDir, m.fromBase, m.src.Ino); err != nil {
 		return err
 	}
 	switch {

@@ -24,6 +24,7 @@ var (
 	_ overlay.IndexOpener = (*Layer)(nil)
 	_ overlay.Redirecter  = (*Layer)(nil)
 	_ overlay.Marker      = (*Layer)(nil)
+	_ overlay.Finder      = (*Layer)(nil)
 	_ overlay.Syncer      = (*Layer)(nil)
 )
 
@@ -60,6 +61,15 @@ func (l *Layer) LstatMarks(ctx context.Context, name overlay.Name) (a overlay.At
 		return err
 	})
 	return a, m, err
+}
+
+// Find implements overlay.Finder.
+func (l *Layer) Find(ctx context.Context, name overlay.Name) (a overlay.Attr, gone bool, err error) {
+	err = ability(l, "lstatgone", name, func(v overlay.Finder) error {
+		a, gone, err = v.Find(ctx, name)
+		return err
+	})
+	return a, gone, err
 }
 
 // ReadDir implements overlay.Reader.

@@ -45,6 +45,19 @@ func (s suite) testWhiteout(t *testing.T) {
 			t.Errorf("LstatMarks: got %+v, want gone", a)
 		}
 	}
+	if f, is := overlay.As[overlay.Finder](any(u)); is {
+		for name, gone := range map[overlay.Name]bool{"d/f": true, "d/y": false} {
+			_, got, err := f.Find(ctx, name)
+			want(t, "Find", err, syscall.ENOENT)
+			if got != gone {
+				t.Errorf("Find(%q): got gone %t, want %t", name, got, gone)
+			}
+		}
+		a, gone, err := f.Find(ctx, "d")
+		if err != nil || gone || !a.IsDir() {
+			t.Errorf("Find of a directory: got mode %o, gone %t, %v", a.Mode, gone, err)
+		}
+	}
 }
 
 // testWhiteoutReplaced checks what a name does that comes after a whiteout.

@@ -19,6 +19,12 @@ func (l *Layer) LstatMarks(ctx context.Context, name overlay.Name) (overlay.Attr
 	return l.attr(n), l.absence(name), nil
 }
 
+// Find implements overlay.Finder.
+func (l *Layer) Find(ctx context.Context, name overlay.Name) (overlay.Attr, bool, error) {
+	a, m, err := l.LstatMarks(ctx, name)
+	return a, m.Gone, err
+}
+
 // Absence implements overlay.Whiteouter.
 func (l *Layer) Absence(_ context.Context, name overlay.Name) (overlay.Absence, error) {
 	l.mu.RLock()
