@@ -121,31 +121,37 @@ func (u *Upper) copyRange(ctx context.Context, fd, src int, from overlay.Handle,
 func (u *Upper) copyRead(ctx context.Context, fd int, from io.ReaderAt, off, end int64) (sparse bool, err error) {
 	buf := copyBuffers.Get().(*[]byte)
 	defer copyBuffers.Put(buf)
+	size := off // of fd
 	for off < end {
 		if err := ctx.Err(); err != nil {
 			return sparse, err
 		}
 		n, err := from.ReadAt((*buf)[:min(end-off, copyChunk)], off)
 		if n == 0 && err == io.EOF {
-			return sparse, u.endHole(fd, off)
+			end = off
+			break
 		}
 		if err != nil && err != io.EOF {
 			return sparse, err
 		}
-		holes, err := u.writeSparse(fd, (*buf)[:n], off)
+		holes, to, err := u.writeSparse(fd, (*buf)[:n], off)
 		if err != nil {
 			return sparse, err
 		}
-		sparse = sparse || holes
+		sparse, size = sparse || holes, max(size, to)
 		off += int64(n)
+	}
+	if size == end {
+		return sparse, nil
 	}
 	return sparse, u.endHole(fd, end)
 }
 
-// writeSparse writes p at off, except whole blocks of zeros.
-func (u *Upper) writeSparse(fd int, p []byte, off int64) (sparse bool, err error) {
+// writeSparse writes p at off, except whole blocks of zeros. to is where the last
+// byte that it wrote ends.
+func (u *Upper) writeSparse(fd int, p []byte, off int64) (sparse bool, to int64, err error) {
 	if err := u.step("write copy"); err != nil {
-		return false, err
+		return false, 0, err
 	}
 	for len(p) > 0 {
 		n := 0
@@ -153,14 +159,17 @@ func (u *Upper) writeSparse(fd int, p []byte, off int64) (sparse bool, err error
 			n += min(block, len(p)-n)
 		}
 		if err := writeAll(fd, p[:n], off); err != nil {
-			return sparse, err
+			return sparse, to, err
 		}
 		p, off = p[n:], off+int64(n)
+		if n > 0 {
+			to = off
+		}
 		for len(p) >= block && zeroBlock(p) {
 			p, off, sparse = p[block:], off+block, true
 		}
 	}
-	return sparse, nil
+	return sparse, to, nil
 }
 
 // zeroBlock reports whether p begins with a block of zeros.

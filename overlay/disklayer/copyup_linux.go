@@ -10,8 +10,10 @@ import (
 
 // CopyUp implements overlay.Upper.
 func (u *Upper) CopyUp(ctx context.Context, name overlay.Name, c overlay.Copy) error {
-	if err := u.vacant(name, c.Replace); err != nil {
-		return fail("copyup", name, err)
+	if c.Install == nil { // else the caller has looked
+		if err := u.vacant(name, c.Replace); err != nil {
+			return fail("copyup", name, err)
+		}
 	}
 	w := &workFile{u: u, name: workName(), typ: c.Attr.Type(), fd: -1}
 	defer w.close()
@@ -89,8 +91,10 @@ type workFile struct {
 	name string // in the work directory
 	typ  uint32
 	fd   int // open if it is a regular file, else -1
-	ino  uint64
 	made bool
+
+	ino  uint64 // what look found
+	size int64
 
 	origin origin
 }
@@ -113,20 +117,22 @@ func (w *workFile) discard() {
 
 // fill makes w the file that c describes, which will get the name name.
 func (w *workFile) fill(ctx context.Context, name overlay.Name, c overlay.Copy) error {
+	if name == overlay.Root {
+		return unix.EEXIST
+	}
 	if err := w.make(c); err != nil {
 		return err
 	}
 	w.made = true
-	st, err := lstat(w.u.work, w.name)
-	if err != nil {
-		return err
-	}
-	w.ino = st.Ino
 	sparse := false
 	if w.fd >= 0 && c.From != nil {
+		var err error
 		if sparse, err = w.u.copyData(ctx, w.fd, c.From, c.Attr.Size); err != nil {
 			return err
 		}
+	}
+	if err := w.look(); err != nil {
+		return err
 	}
 	if err := w.setOwnerAndAttrs(c); err != nil {
 		return err
@@ -138,6 +144,19 @@ func (w *workFile) fill(ctx context.Context, name overlay.Name, c overlay.Copy) 
 		return err
 	}
 	return w.sync()
+}
+
+// look finds out what w is, once it has its data.
+func (w *workFile) look() error {
+	var st unix.Stat_t
+	var err error
+	if w.fd >= 0 {
+		st, err = fstat(w.fd)
+	} else {
+		st, err = lstat(w.u.work, w.name)
+	}
+	w.ino, w.size = st.Ino, st.Size
+	return err
 }
 
 // sync makes w durable.
@@ -159,7 +178,11 @@ func (w *workFile) make(c overlay.Copy) (err error) {
 	switch w.typ {
 	case unix.S_IFREG:
 		flags := unix.O_RDWR | unix.O_CREAT | unix.O_EXCL | unix.O_NOFOLLOW | unix.O_CLOEXEC
-		w.fd, err = w.u.openNew(w.u.work, w.name, flags, 0o600)
+		mode := uint32(0o600)
+		if w.plain(c) {
+			mode = c.Attr.Mode & overlay.ModeMask
+		}
+		w.fd, err = w.u.openNew(w.u.work, w.name, flags, mode)
 		return err
 	case unix.S_IFDIR:
 		return unix.Mkdirat(w.u.work, w.name, 0o700)
@@ -169,10 +192,22 @@ func (w *workFile) make(c overlay.Copy) (err error) {
 	return unix.Mknodat(w.u.work, w.name, w.typ|0o600, int(c.Attr.Rdev))
 }
 
+// plain reports whether w can be made with the permissions of the copy: nothing
+// that is done to it later needs others, or changes them.
+func (w *workFile) plain(c overlay.Copy) bool {
+	mode := c.Attr.Mode & overlay.ModeMask
+	return w.typ == unix.S_IFREG && mode&^0o777 == 0 && mode&0o600 == 0o600 && len(c.Xattrs) == 0 && !w.foreign(c)
+}
+
+// foreign reports whether the copy belongs to another than who makes it.
+func (w *workFile) foreign(c overlay.Copy) bool {
+	return c.Attr.UID != w.u.uid || c.Attr.GID != w.u.gid
+}
+
 // setOwnerAndAttrs gives w its owner and extended attributes. The owner goes
 // first, since changing it takes security.capability away.
 func (w *workFile) setOwnerAndAttrs(c overlay.Copy) error {
-	if c.Attr.UID != w.u.uid || c.Attr.GID != w.u.gid {
+	if w.foreign(c) {
 		if err := w.u.step("chown copy"); err != nil {
 			return err
 		}
@@ -224,16 +259,15 @@ func (w *workFile) setMark(name overlay.Name, c overlay.Copy, sparse bool) error
 // setPending marks w as a pending copy or, where the mark cannot be set or could
 // not be taken away again, makes w's data durable.
 func (w *workFile) setPending(name overlay.Name, c overlay.Copy, sparse bool) error {
-	st, err := fstat(w.fd)
-	if err != nil || st.Size == 0 {
-		return err
+	if w.size == 0 {
+		return nil
 	}
 	layer, err := w.u.layers.number(w.u, c.Layer)
 	if err != nil {
 		return err
 	}
 	o := w.origin
-	o.pending, o.copy = true, copyNote{layer: layer, size: st.Size, sparse: sparse, times: timesOf(c.Attr)}
+	o.pending, o.copy = true, copyNote{layer: layer, size: w.size, sparse: sparse, times: timesOf(c.Attr)}
 	if c.Name != name || o.indexed { // what is in the index may lose its name
 		o.copy.name = string(c.Name)
 	}
@@ -254,7 +288,7 @@ func (w *workFile) setPending(name overlay.Name, c overlay.Copy, sparse bool) er
 // setModeAndTimes comes last: a file without write permission takes no marks
 // from an ordinary user, and writing changes the times.
 func (w *workFile) setModeAndTimes(c overlay.Copy) error {
-	if w.typ != unix.S_IFLNK {
+	if w.typ != unix.S_IFLNK && !w.plain(c) {
 		if err := w.u.step("chmod copy"); err != nil {
 			return err
 		}
@@ -284,7 +318,12 @@ func (u *Upper) publish(w *workFile, name overlay.Name, c overlay.Copy) error {
 	}
 	defer u.cache.put(d)
 	defer u.lock(name.Dir()).Unlock()
-	old, err := u.slot(d, base, c.Replace)
+	var old slot
+	if c.Replace {
+		old, err = u.slot(d, base, true)
+	} else if old.gone, err = u.isGone(d, base); old.gone { // all else that is there is in the way of the rename
+		err = unix.EEXIST
+	}
 	if err != nil {
 		return err
 	}
@@ -380,8 +419,10 @@ func (u *Upper) place(at int, tmp string, d *dir, base string) error {
 		return err
 	}
 	err = unix.Renameat2(at, tmp, d.fd, base, unix.RENAME_NOREPLACE)
-	if is(err, unix.EINVAL) { // a file system without the flag; d's lock keeps the name free
-		err = unix.Renameat(at, tmp, d.fd, base)
+	if is(err, unix.EINVAL) { // a file system without the flag; d's lock keeps a free name free
+		if _, err = u.slot(d, base, false); err == nil {
+			err = unix.Renameat(at, tmp, d.fd, base)
+		}
 	}
 	if err != nil {
 		return err

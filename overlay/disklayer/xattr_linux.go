@@ -56,11 +56,12 @@ func (t *tree) Listxattr(_ context.Context, name overlay.Name) ([]string, error)
 	return attrs, nil
 }
 
-// shownFile is parent for a name that must be shown.
+// shownFile is parent for a name that must be shown. Where there are no whiteouts
+// the call that follows tells whether it is.
 func (t *tree) shownFile(name overlay.Name) (*dir, string, error) {
 	d, base, err := t.parent(name)
-	if err != nil {
-		return nil, "", err
+	if err != nil || t.marks == nil {
+		return d, base, err
 	}
 	if _, err := t.stat(d, base); err != nil {
 		t.cache.put(d)
