@@ -37,6 +37,16 @@ var everything = view{times: true, dirLinks: true}
 // below them, do not count.
 func treeOf(t *testing.T, dir string, v view) tree {
 	t.Helper()
+	result, err := readTree(dir, v)
+	if err != nil {
+		t.Fatalf("tree of %s: %v", dir, err)
+	}
+	return result
+}
+
+// readTree is treeOf for a tree that may change meanwhile: after an error the
+// tree is not whole.
+func readTree(dir string, v view) (tree, error) {
 	result := make(tree)
 	err := filepath.WalkDir(dir, func(path string, d iofs.DirEntry, err error) error {
 		if err != nil {
@@ -55,10 +65,7 @@ func treeOf(t *testing.T, dir string, v view) tree {
 		result[rel], err = describe(path, v)
 		return err
 	})
-	if err != nil {
-		t.Fatalf("tree of %s: %v", dir, err)
-	}
-	return result
+	return result, err
 }
 
 // describe returns the line of the file path.
