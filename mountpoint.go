@@ -17,9 +17,9 @@ type mountpoint struct {
 }
 
 // prepareMountpoint makes path ready: a dead mount of an earlier process is
-// detached, a directory that does not exist is made. It must be empty and lie
-// in none of layers, whose tree would then show the mount, and the mount
-// itself, without end.
+// detached, a directory that does not exist is made. It must be empty, be served
+// by no living wsfs, and lie in none of layers, whose tree would then show the
+// mount, and the mount itself, without end.
 func prepareMountpoint(path string, layers []string) (mountpoint, error) {
 	for _, l := range layers {
 		if inside(path, l) {
@@ -37,8 +37,29 @@ func prepareMountpoint(path string, layers []string) (mountpoint, error) {
 		m.made = true
 	case !errors.Is(err, iofs.ErrExist):
 		return mountpoint{}, fmt.Errorf("mountpoint: %w", err)
+	default:
+		if err := checkFree(path); err != nil {
+			return m, err
+		}
 	}
 	return m, checkEmpty(path)
+}
+
+// checkFree refuses a mountpoint that a wsfs serves, and says which process that
+// is, as far as it can be told.
+func checkFree(path string) error {
+	by, served, err := transport.ServedBy(path, "wsfs")
+	if err != nil {
+		return fmt.Errorf("mountpoint %s: %w", path, err)
+	}
+	if !served {
+		return nil
+	}
+	who := "a process that cannot be told"
+	if len(by) > 0 {
+		who = fmt.Sprintf("process %d", by[0].PID)
+	}
+	return fmt.Errorf("mountpoint %s: %w by the wsfs of %s; choose another, or unmount it first: wsfs umount %s", path, ErrInUse, who, path)
 }
 
 // checkEmpty refuses a mountpoint that holds something, which would be hidden.

@@ -4,12 +4,15 @@ package integration
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	osexec "os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 // TestBadInput: what cannot be done is refused with a message that names the
@@ -151,6 +154,62 @@ func TestBusy(t *testing.T) {
 		t.Errorf("wsfs mount ended with %v after the last user was gone", err)
 	}
 	w.server = nil
+}
+
+// TestBusyDeep: a process whose working directory is too deep for the kernel to
+// name is found all the same.
+func TestBusyDeep(t *testing.T) {
+	t.Parallel()
+	w := mounted(t, t.TempDir())
+	fd := goDown(t, filepath.Join(w.dir, "deep"), 60, true)
+	sleeper := command(t, fmt.Sprintf("/proc/self/fd/%d", fd), "sleep", "600")
+	err := sleeper.Start()
+	_ = unix.Close(fd) // of an O_PATH descriptor
+	if err != nil {
+		t.Fatal(err)
+	}
+	stderr, exit := runWsfs(t, "", "umount", w.dir)
+	if exit != 4 || !strings.Contains(stderr, fmt.Sprintf("process %d (sleep): cwd", sleeper.Process.Pid)) {
+		t.Errorf("umount of a mount that is busy at depth: exit %d, stderr %q, want 4 and the process", exit, stderr)
+	}
+	if err := sleeper.Process.Kill(); err != nil {
+		t.Error(err)
+	}
+	_ = sleeper.Wait() // killed
+	w.unmount()
+}
+
+// TestMountedTwice: a mountpoint that a wsfs serves is refused, with its process.
+func TestMountedTwice(t *testing.T) {
+	t.Parallel()
+	project := t.TempDir()
+	w := mounted(t, project)
+	for name, args := range map[string][]string{
+		"mount":   {"mount", w.dir, "--foreground", "--state", t.TempDir(), "--name", "other", "--project", project},
+		"overlay": {"overlay", "-o", "lowerdir=" + project, w.dir},
+	} {
+		stderr, exit := runWsfs(t, "", args...)
+		if exit != 1 || !strings.Contains(stderr, w.dir) || !strings.Contains(stderr, "in use by the wsfs of") {
+			t.Errorf("%s on a mountpoint in use: exit %d, stderr %q, want 1 and that a wsfs serves it", name, exit, stderr)
+		}
+		if newerThan(t, 6, 16) && !strings.Contains(stderr, fmt.Sprintf("process %d;", w.server.Process.Pid)) {
+			t.Errorf("%s on a mountpoint in use: stderr %q, want the process %d", name, stderr, w.server.Process.Pid)
+		}
+	}
+}
+
+// newerThan reports whether the kernel is of the version or a later one.
+func newerThan(t *testing.T, major, minor int) bool {
+	t.Helper()
+	var name unix.Utsname
+	if err := unix.Uname(&name); err != nil {
+		t.Fatal(err)
+	}
+	var a, b int
+	if _, err := fmt.Sscanf(unix.ByteSliceToString(name.Release[:]), "%d.%d", &a, &b); err != nil {
+		t.Fatal(err)
+	}
+	return a > major || a == major && b >= minor
 }
 
 // TestReadOnly: nothing can be changed, and nothing is.

@@ -99,6 +99,23 @@ func TestDeepPaths(t *testing.T) {
 // and writes and reads a file at the end.
 func descend(t *testing.T, dir string, depth int, create bool) {
 	t.Helper()
+	fd := goDown(t, dir, depth, create)
+	defer unix.Close(fd)
+	file, err := unix.Openat(fd, "leaf", unix.O_RDWR|unix.O_CREAT|unix.O_APPEND|unix.O_CLOEXEC, 0o644)
+	if err != nil {
+		t.Fatalf("%s: open of the leaf: %v", dir, err)
+	}
+	f := os.NewFile(uintptr(file), "leaf")
+	defer f.Close()
+	if _, err := fmt.Fprintln(f, "written"); err != nil {
+		t.Fatalf("%s: write to the leaf: %v", dir, err)
+	}
+}
+
+// goDown goes depth directories down from dir, making them first if create, and
+// returns a descriptor of the last.
+func goDown(t *testing.T, dir string, depth int, create bool) (fd int) {
+	t.Helper()
 	if create {
 		if err := os.Mkdir(dir, 0o755); err != nil {
 			t.Fatal(err)
@@ -122,14 +139,5 @@ func descend(t *testing.T, dir string, depth int, create bool) {
 		_ = unix.Close(fd) // of an O_PATH descriptor
 		fd = next
 	}
-	defer unix.Close(fd)
-	file, err := unix.Openat(fd, "leaf", unix.O_RDWR|unix.O_CREAT|unix.O_APPEND|unix.O_CLOEXEC, 0o644)
-	if err != nil {
-		t.Fatalf("%s: open of the leaf: %v", dir, err)
-	}
-	f := os.NewFile(uintptr(file), "leaf")
-	defer f.Close()
-	if _, err := fmt.Fprintln(f, "written"); err != nil {
-		t.Fatalf("%s: write to the leaf: %v", dir, err)
-	}
+	return fd
 }

@@ -13,7 +13,7 @@ import (
 // as one that is, and is longer.
 var ordinaryTests = []string{
 	"TestEditors", "TestGitClone", "TestSQLite", "TestHostEdits", "TestHostNames", "TestNames", "TestDeepPaths",
-	"TestCrash", "TestBusy", "TestReadOnly", "TestInUse", "TestPlainReadOnly",
+	"TestCrash", "TestBusy", "TestBusyDeep", "TestMountedTwice", "TestReadOnly", "TestInUse", "TestPlainReadOnly",
 }
 
 // asOrdinary runs a test binary as nobody, in a mount namespace in which the

@@ -266,6 +266,18 @@ func TestMappedFile(t *testing.T) {
 	}
 }
 
+func TestConnectionOf(t *testing.T) {
+	t.Parallel()
+	for info, want := range map[string]string{
+		"pos:\t0\nflags:\t02100002\nmnt_id:\t24\nfuse_connection:\t54\n": "0:54",
+		"pos:\t0\nmnt_id:\t24\n": "",
+	} {
+		if got := connectionOf(info); got != want {
+			t.Errorf("connectionOf(%q): got %q, want %q", info, got, want)
+		}
+	}
+}
+
 func FuzzProcFiles(f *testing.F) {
 	f.Add(`51 29 0:48 /sub /a\040b rw - fuse.wsfs src rw`)
 	f.Add("7f0000-7f1000 r--s 00000000 00:30 2 /m/a b")

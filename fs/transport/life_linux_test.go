@@ -302,6 +302,13 @@ func TestUnmountOfABusyMount(t *testing.T) {
 					t.Errorf("Users: got %+v, want one process %d with cwd, fd and map", users, holder.Process.Pid)
 				}
 			}
+			by, served, err := ServedBy(s.Mountpoint(), testOptions().Name)
+			if !served || err != nil || len(by) > 0 && by[0].PID != os.Getpid() {
+				t.Errorf("ServedBy: got %+v, %v, %v, want this process %d, or none where the kernel does not tell", by, served, err, os.Getpid())
+			}
+			if by, served, err := ServedBy(s.Mountpoint(), "other"); served || err != nil {
+				t.Errorf("ServedBy of another type: got %+v, %v, %v, want false", by, served, err)
+			}
 			if err := s.Detach(); err != nil {
 				t.Errorf("Detach while held: %v", err)
 			}

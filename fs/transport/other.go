@@ -27,6 +27,9 @@ func Detach(mountpoint, _ string) error { return unsupported("detach", mountpoin
 // Users fails with errors.ErrUnsupported.
 func Users(mountpoint string) ([]Process, error) { return nil, unsupported("users", mountpoint) }
 
+// ServedBy reports false: there are no mounts.
+func ServedBy(_, _ string) ([]Process, bool, error) { return nil, false, nil }
+
 // Stale reports false: there are no mounts.
 func Stale(string) bool { return false }
 

@@ -2,14 +2,15 @@ package transport
 
 import (
 	"bufio"
+	"errors"
+	"fmt"
+	"io"
 	"os"
 	"path/filepath"
-	"sort"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
-
-	"errors"
 
 	"golang.org/x/sys/unix"
 )
@@ -37,26 +38,37 @@ func Users(mountpoint string) ([]Process, error) {
 
 // usersOf looks through all processes for the file system device.
 func usersOf(device string) ([]Process, error) {
-	entries, err := os.ReadDir("/proc")
+	pids, err := pids()
 	if err != nil {
 		return nil, err
 	}
 	where := &mountPoints{device: device, known: map[string][]string{}}
 	var all []Process
-	for _, e := range entries {
-		pid, err := strconv.Atoi(e.Name())
-		if err != nil {
-			continue
-		}
-		uses, err := usesOf(e.Name(), where)
+	for _, pid := range pids {
+		uses, err := usesOf(strconv.Itoa(pid), where)
 		if err != nil {
 			return nil, err
 		}
 		if len(uses) > 0 {
-			all = append(all, Process{PID: pid, Command: commandOf(e.Name()), Uses: uses})
+			all = append(all, Process{PID: pid, Command: commandOf(strconv.Itoa(pid)), Uses: uses})
 		}
 	}
-	sort.Slice(all, func(i, j int) bool { return all[i].PID < all[j].PID })
+	return all, nil
+}
+
+// pids returns all processes, ascending.
+func pids() ([]int, error) {
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return nil, err
+	}
+	var all []int
+	for _, e := range entries {
+		if pid, err := strconv.Atoi(e.Name()); err == nil {
+			all = append(all, pid)
+		}
+	}
+	slices.Sort(all)
 	return all, nil
 }
 
@@ -77,8 +89,14 @@ func usesOf(pid string, where *mountPoints) ([]Use, error) {
 	}
 	var uses []Use
 	note := func(what, link string) error {
-		path, err := os.Readlink("/proc/" + pid + "/" + link)
-		if err == nil && within(path, points) {
+		link = "/proc/" + pid + "/" + link
+		path, err := os.Readlink(link)
+		on := within(path, points)
+		if errors.Is(err, syscall.ENAMETOOLONG) {
+			path = tooLong
+			on, err = onDevice(link, where.device)
+		}
+		if err == nil && on {
 			uses = append(uses, Use{What: what, Path: path})
 		}
 		return ignoreGone(err)
@@ -99,6 +117,20 @@ func usesOf(pid string, where *mountPoints) ([]Use, error) {
 	}
 	maps, err := mappingsOf(pid, where.device)
 	return append(uses, maps...), ignoreGone(err)
+}
+
+// tooLong stands for a path that the kernel does not tell.
+const tooLong = "(a path too long to tell)"
+
+// onDevice reports whether a link of /proc leads to the file system device. No
+// request is sent to its server: asked for nothing, the kernel answers which
+// device it is from what it has.
+func onDevice(link, device string) (bool, error) {
+	var st unix.Statx_t
+	if err := unix.Statx(unix.AT_FDCWD, link, unix.AT_STATX_DONT_SYNC, 0, &st); err != nil {
+		return false, err
+	}
+	return fmt.Sprintf("%d:%d", st.Dev_major, st.Dev_minor) == device, nil
 }
 
 // ignoreGone drops the errors that say that a process has ended, is a kernel
@@ -162,16 +194,20 @@ func mappingsOf(pid, device string) ([]Use, error) {
 	defer f.Close()
 	var uses []Use
 	last := ""
-	lines := bufio.NewScanner(f)
-	lines.Buffer(nil, 4*unix.PathMax)
-	for lines.Scan() {
-		path, ok := mappedFile(lines.Text(), device)
+	for r := bufio.NewReader(f); ; {
+		line, err := r.ReadString('\n') // of any length
+		if err == io.EOF {
+			return uses, nil
+		}
+		if err != nil {
+			return uses, err
+		}
+		path, ok := mappedFile(strings.TrimSuffix(line, "\n"), device)
 		if ok && path != last {
 			uses = append(uses, Use{What: "map", Path: path})
 			last = path
 		}
 	}
-	return uses, lines.Err()
 }
 
 // mappedFile returns the path of a line of /proc/PID/maps if its file is on
