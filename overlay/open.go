@@ -17,7 +17,7 @@ func (o *Overlay) OpenFile(ctx context.Context, name Name, flag OpenFlag, perm P
 // openExisting is OpenFile of a file that is there.
 func (o *Overlay) openExisting(ctx context.Context, name Name, flag OpenFlag) (WriteHandle, error) {
 	flag &^= Create | Excl
-	if d, err := o.stack.resolve(ctx, 0, name.Dir()); name != Root && err == nil && d.inUpper(o.stack) {
+	if name != Root && o.holds(ctx, name.Dir()) {
 		if in, err := o.openTop(ctx, name, flag); !absent(err) {
 			return in, about("open", name, err)
 		}

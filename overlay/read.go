@@ -198,29 +198,47 @@ func (s *stack) open(ctx context.Context, h hit) (Handle, error) {
 }
 
 // Getxattr implements Xattrer.
-func (o *Overlay) Getxattr(ctx context.Context, name Name, attr string) ([]byte, error) {
-	h, err := o.find(ctx, "getxattr", name)
-	if err != nil {
-		return nil, err
-	}
-	x := o.stack.layers[h.layer].xattrs
-	if x == nil {
-		return nil, PathError("getxattr", name, syscall.ENOTSUP)
-	}
-	value, err := x.Getxattr(ctx, h.name, attr)
-	return value, about("getxattr", name, err)
+func (o *Overlay) Getxattr(ctx context.Context, name Name, attr string) (value []byte, err error) {
+	err = o.withXattrs(ctx, "getxattr", name, func(x Xattrer, name Name) (err error) {
+		if x == nil {
+			return PathError("getxattr", name, syscall.ENOTSUP)
+		}
+		value, err = x.Getxattr(ctx, name, attr)
+		return err
+	})
+	return value, err
 }
 
 // Listxattr implements Xattrer.
-func (o *Overlay) Listxattr(ctx context.Context, name Name) ([]string, error) {
-	h, err := o.find(ctx, "listxattr", name)
+func (o *Overlay) Listxattr(ctx context.Context, name Name) (names []string, err error) {
+	err = o.withXattrs(ctx, "listxattr", name, func(x Xattrer, name Name) (err error) {
+		if x != nil {
+			names, err = x.Listxattr(ctx, name)
+		}
+		return err
+	})
+	return names, err
+}
+
+// withXattrs calls fn with the layer that holds name, nil if that has no
+// extended attributes, and name's name there, or perhaps
+// first with the upper, which need not hold the file.
+func (o *Overlay) withXattrs(ctx context.Context, op string, name Name, fn func(x Xattrer, name Name) error) error {
+	if o.holds(ctx, name.Dir()) && o.stack.layers[0].xattrs != nil {
+		if err := fn(o.stack.layers[0].xattrs, name); !absent(err) && !isErrno(err, syscall.ENOTSUP) {
+			return about(op, name, err)
+		}
+	}
+	h, err := o.find(ctx, op, name)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	x := o.stack.layers[h.layer].xattrs
-	if x == nil {
-		return nil, nil
-	}
-	names, err := x.Listxattr(ctx, h.name)
-	return names, about("listxattr", name, err)
+	return about(op, name, fn(o.stack.layers[h.layer].xattrs, h.name))
+}
+
+// holds reports whether the upper holds the directory dir: then what it has in
+// there is what the tree shows.
+func (o *Overlay) holds(ctx context.Context, dir Name) bool {
+	d, err := o.stack.resolve(ctx, 0, dir)
+	return err == nil && d.inUpper(o.stack)
 }

@@ -25,6 +25,9 @@ type dir struct {
 	// impure and from pure to impure.
 	purity atomic.Int32
 
+	// origin is the directory's own; nil unless known. Only files get another.
+	origin atomic.Pointer[origin]
+
 	// birth is what files made in the directory take from it; nil unless known.
 	birth atomic.Pointer[birth]
 }
@@ -34,6 +37,27 @@ const (
 	pure                // holds no file with an origin
 	impure
 )
+
+// ownOrigin returns the origin of d itself, but for one in the mark file. It goes
+// through the descriptor, since d's name may mean another directory by now.
+func (d *dir) ownOrigin(m *markSet) (o origin, err error) {
+	if known := d.origin.Load(); known != nil {
+		return *known, nil
+	}
+	var value [64]byte
+	n, err := unix.Getxattr(procPath(d.fd, "."), m.attrs[markOrigin], value[:])
+	switch {
+	case err == nil:
+		o = parseOrigin(value[:n])
+	case !is(err, unix.ENODATA):
+		if noMark(err) { // for now: permissions may change
+			err = nil
+		}
+		return o, err
+	}
+	d.origin.Store(&o)
+	return o, nil
+}
 
 // A dirCache keeps directories open, by name.
 type dirCache struct {

@@ -137,7 +137,7 @@ func (t *tree) lstatMarks(name overlay.Name) (a overlay.Attr, abs overlay.Absenc
 		return a, abs, err
 	}
 	defer t.cache.put(d)
-	if a, abs.Gone, err = t.find(d, base); err != nil || !a.IsDir() {
+	if a, abs.Gone, err = t.find(d, base, name); err != nil || !a.IsDir() {
 		return a, abs, err
 	}
 	abs, err = t.dirMarks(d, base, name)
@@ -151,16 +151,16 @@ func (t marked) Find(_ context.Context, name overlay.Name) (overlay.Attr, bool, 
 		return overlay.Attr{}, false, fail("lstat", name, err)
 	}
 	defer t.cache.put(d)
-	a, gone, err := t.find(d, base)
+	a, gone, err := t.find(d, base, name)
 	if err != nil {
 		return overlay.Attr{}, gone, fail("lstat", name, err)
 	}
 	return a, false, nil
 }
 
-// find returns the attributes of base in d. With ENOENT gone says whether there
+// find returns the attributes of name, base in d. With ENOENT gone says whether there
 // is a whiteout.
-func (t *tree) find(d *dir, base string) (a overlay.Attr, gone bool, err error) {
+func (t *tree) find(d *dir, base string, name overlay.Name) (a overlay.Attr, gone bool, err error) {
 	st, err := lstat(d.fd, base)
 	switch {
 	case is(err, unix.ENOENT):
@@ -171,7 +171,7 @@ func (t *tree) find(d *dir, base string) (a overlay.Attr, gone bool, err error) 
 	case isWhiteout(&st):
 		return a, true, unix.ENOENT
 	}
-	a, err = t.attr(d, base, &st)
+	a, err = t.attr(d, base, name, &st)
 	return a, false, err
 }
 

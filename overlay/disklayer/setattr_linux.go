@@ -87,7 +87,7 @@ func (u *Upper) setAttr(name overlay.Name, set overlay.SetAttr) (a overlay.Attr,
 	if st, err = u.stat(d, base); err != nil {
 		return a, err
 	}
-	return u.attr(d, base, &st)
+	return u.attr(d, base, name, &st)
 }
 
 // forgetBirth has the next file made in the directory name ask what it takes

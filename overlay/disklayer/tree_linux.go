@@ -128,16 +128,28 @@ func (t *tree) stat(d *dir, base string) (unix.Stat_t, error) {
 	return st, err
 }
 
-// attr returns the attributes of base in d, for which st was got.
-func (t *tree) attr(d *dir, base string, st *unix.Stat_t) (overlay.Attr, error) {
+// attr returns the attributes of name, base in d, for which st was got.
+func (t *tree) attr(d *dir, base string, name overlay.Name, st *unix.Stat_t) (overlay.Attr, error) {
 	a := attrOf(st, t.source)
 	if base == "." || !t.impure(d) {
 		return a, nil
 	}
-	o, err := t.marks.origin(d.fd, base, st.Ino)
+	o, err := t.origin(d, base, name, st)
 	a.Origin = o.ino
 	a.Nlink = o.shownLinks(a.Nlink)
 	return a, err
+}
+
+// origin returns the origin of name, base in d, which is st. That of a directory
+// that is open is remembered.
+func (t *tree) origin(d *dir, base string, name overlay.Name, st *unix.Stat_t) (origin, error) {
+	if st.Mode&unix.S_IFMT == unix.S_IFDIR && t.marks.extra.empty() {
+		if self, _ := t.cache.get(name); self != nil {
+			defer t.cache.put(self)
+			return self.ownOrigin(t.marks)
+		}
+	}
+	return t.marks.origin(d.fd, base, st.Ino)
 }
 
 // impure reports whether files in d may have an origin.
@@ -167,7 +179,7 @@ func (t *tree) Lstat(_ context.Context, name overlay.Name) (overlay.Attr, error)
 	if err != nil {
 		return overlay.Attr{}, fail("lstat", name, err)
 	}
-	a, err := t.attr(d, base, &st)
+	a, err := t.attr(d, base, name, &st)
 	if err != nil {
 		return overlay.Attr{}, fail("lstat", name, err)
 	}
