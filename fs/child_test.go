@@ -17,6 +17,7 @@ var children = map[string]func(args []string) error{
 	"random":   playRandom,
 	"opens":    playOpens,
 	"tree":     playTree,
+	"times":    playTimes,
 	"identity": playIdentity,
 	"versions": readVersions,
 	"mapstore": storeToMapping,

@@ -47,6 +47,14 @@ var plays = map[string][]scene{
 		{0, "create f 0755; chmod f 06755; chown f 1000 1000; stat f; chmod f 06755; stat f; mkdir d 0755; chmod d 06755; chown d 1000 1000; stat d; create g 0644; cap g; chown g 1 1; hascap g"},
 		{1000, "chown f 1000 1000; stat f; chmod f 02755; stat f; chown f 1000 0; chown f 0 1000"},
 	},
+	"chown to nobody else clears suid": {
+		{0, "mkdir d 0777; chmod d 06777; create f 0755; chown f 1000 1000; chmod f 06755; chown f -1 -1; stat f; chmod f 06755; stat f; cap f; chown f -1 -1; stat f; hascap f; chown d -1 -1; stat d; chmod f 06745; open a f r; fchown a -1 -1; fstat a"},
+		{1000, "chown f -1 -1; stat f; chmod f 04755; chown f -1 -1; stat f; chmod f 04755; stat f"},
+		{1001, "write f x; read f; open a f r"},
+		{0, "stat f; chmod f 0666; chown f -1 1001; stat f; chown f 1001 -1; stat f"},
+		{1000, "chown f -1 -1; chown f -1 1000; chown f 1000 -1"},
+		{1001, "chown f -1 1001; chown f 1001 -1; chown f -1 1000; chmod f 02777; stat f"},
+	},
 	"private files": {
 		{0, "create f 0600; write f secret; mkdir d 0700; create d/x 0644; mkdir o 0755; create o/r 0640; chown o/r 1000 1001; write o/r hi"},
 		{1000, "read f; write f x; trunc f 0; chmod f 0777; utimes f 1 1; touch f; unlink f; list d; stat d/x; read d/x; read o/r; write o/r x; create o/n 0600; rename f g; access f 4; access o/r 6"},
@@ -57,6 +65,28 @@ var plays = map[string][]scene{
 		{1000, "umask 0; create t/a 0666; mkdir t/d 0777"},
 		{1001, "unlink t/a; rmdir t/d; rename t/a t/b; write t/a x; create t/c 0644; rename t/c t/a; unlink t/c"},
 		{1000, "rename t/a t/b; unlink t/b; rmdir t/d"},
+	},
+	"sticky, who may replace whom": {
+		{0, "mkdir t 0777; chmod t 01777; mkdir own 0777; chown own 1000 1000; chmod own 01777; mkdir in 0777; chmod in 0777"},
+		{1001, "umask 0; create t/b 0666; mkdir t/bd 0777; create own/b 0666; mkdir own/bd 0777; create in/b 0666; mkdir in/bd 0755"},
+		{1000, "umask 0; create t/a 0666; mkdir t/ad 0777; create in/a 0666; rename t/a t/b; rename t/b t/x; rename t/ad t/bd; rename t/bd t/x; rename2 t/a t/b 2; rename in/a t/b; rename t/b in/a; link t/a t/l; unlink t/l"},
+		{1000, "rename own/b own/c; rename own/bd own/cd; unlink own/c; rmdir own/cd; rename in/bd in/moved; rename in/moved t/moved; rename t/a in/b; read in/b; list t; list own; list in"},
+		{1001, "create own/n 0600; unlink own/n; rename in/b own/z; rename own/z in/b; rename2 in/b t/b 2; list own; list in"},
+	},
+	"others' times": {
+		{0, "create f 0666; chmod f 0666; create g 0644; mkdir d 0777; chmod d 0777"},
+		{1000, "utimes f 1000000000 2000000000; touch f; touch g; utimes g 1 1; touch d; utimes d 1 1; write f x; create d/f 0; touch d/f; utimes d/f 5 6"},
+		{1001, "touch d/f; utimes d/f 1 1; trunc d/f 0; chmod d/f 0777; chown d/f 1001 1001; link d/f d/l; unlink d/f"},
+	},
+	"directories in the way": {
+		{0, "mkdir d 0755; mkdir d/w 0777; chmod d/w 0777; create d/w/f 0666; chmod d/w/f 0666; mkdir o 0777; chmod o 0777"},
+		{1000, "umask 0; rename d/w/f o/f; rename o/f d/w/f; create d/n 0666; unlink d/w; rmdir d/w; rename d/w o/w; link d/w/f d/l; symlink x d/s; fifo d/p 0666; mkdir d/m 0777; rename d/w/f d/f"},
+		{0, "chmod d 0700"},
+		{1000, "stat d/w/f; read d/w/f; unlink d/w/f; link d/w/f o/l; rename o d/w/o; trunc d/w/f 0; list d; create d/w/n 0666"},
+		{0, "chmod d 0744"},
+		{1000, "list d; stat d/w; create d/w/n 0666; access d 1"},
+		{0, "chmod d 0711"},
+		{1000, "list d; stat d/w/f; create d/w/n 0666; list d/w"},
 	},
 	"default ACL": {
 		{0, "mkdir d 0777; chmod d 0777; acl d default u::rwx,u:1001:rw-,g::r-x,m::rwx,o::---; getacl d default; stat d"},

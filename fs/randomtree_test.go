@@ -15,9 +15,6 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/wsfs/wsfs/fs"
-	"github.com/wsfs/wsfs/overlay"
 )
 
 // randomProject is what the trees of TestRandomTree start with.
@@ -29,30 +26,10 @@ var randomProject = []seed{
 // TestRandomTree does random operations on a mount and on ext4: each of them,
 // and the tree in the end, has to be the same.
 func TestRandomTree(t *testing.T) {
-	trees := append([]kind{{"store", func(t testing.TB, project ...seed) overlay.Layer {
-		below := []seed{{"memory/", 0o755, ""}}
-		for _, s := range project {
-			s.name = "memory/" + s.name
-			below = append(below, s)
-		}
-		return routedTree(t, below...)
-	}}}, kinds...)
-	for _, k := range trees {
-		t.Run(k.name, func(t *testing.T) {
-			t.Parallel()
-			plain := plainDir(t)
-			for _, s := range randomProject {
-				s.write(t, plain)
-			}
-			m := mount(t, k.layer(t, randomProject...), fs.Options{Passthrough: true})
-			dir := m.dir
-			if k.name == "store" {
-				dir = m.path("memory")
-			}
-			now := strconv.FormatInt(time.Now().UnixNano(), 10)
-			t.Log(run(t, 0, "tree", plain, dir, now, strconv.Itoa(1500**soak)))
-		})
-	}
+	besidePlain(t, randomProject, func(t *testing.T, plain, dir string) {
+		now := strconv.FormatInt(time.Now().UnixNano(), 10)
+		t.Log(run(t, 0, "tree", plain, dir, now, strconv.Itoa(1500**soak)))
+	})
 }
 
 // playTree does args[3] random steps, seeded with args[2], in the directories

@@ -12,6 +12,7 @@ import (
 
 	"github.com/wsfs/wsfs/fs"
 	"github.com/wsfs/wsfs/kvstore/memkv"
+	"github.com/wsfs/wsfs/overlay"
 )
 
 // storeExceptions are plays that a store's files cannot give, with the reason.
@@ -49,6 +50,34 @@ func TestStoreFiles(t *testing.T) {
 			if diff := cmp.Diff(want, perform(t, m.path("memory"), scenes)); diff != "" {
 				t.Errorf("ext4 -, mount +\n%s", diff)
 			}
+		})
+	}
+}
+
+// besidePlain runs fn on every kind of tree over a project, and on a directory
+// of them that lives in a store. plain is one on ext4 with the same files.
+func besidePlain(t *testing.T, project []seed, fn func(t *testing.T, plain, dir string)) {
+	store := func(t testing.TB, project ...seed) overlay.Layer {
+		below := []seed{{"memory/", 0o755, ""}}
+		for _, s := range project {
+			s.name = "memory/" + s.name
+			below = append(below, s)
+		}
+		return routedTree(t, below...)
+	}
+	for _, k := range append([]kind{{"store", store}}, kinds...) {
+		t.Run(k.name, func(t *testing.T) {
+			t.Parallel()
+			plain := plainDir(t)
+			for _, s := range project {
+				s.write(t, plain)
+			}
+			m := mount(t, k.layer(t, project...), fs.Options{Passthrough: true})
+			dir := m.dir
+			if k.name == "store" {
+				dir = m.path("memory")
+			}
+			fn(t, plain, dir)
 		})
 	}
 }

@@ -140,6 +140,8 @@ func (p *player) play(op string, w []string) (string, error) {
 	case "hascap":
 		n, err := unix.Getxattr(p.at(w[0]), "security.capability", nil)
 		return strconv.Itoa(n), err
+	case "tree": // all there is
+		return describe(p.dir), nil
 	case "stat":
 		var st unix.Stat_t
 		err := unix.Lstat(p.at(w[0]), &st)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
 
 	"github.com/wsfs/wsfs/overlay"
 )
@@ -20,6 +21,9 @@ func (f *FS) SetAttr(cancel <-chan struct{}, in *fuse.SetAttrIn, out *fuse.AttrO
 		return estale
 	}
 	ctx, set := request(cancel), changes(in)
+	if set.Valid == 0 && f.forfeits(ctx, n, in) {
+		set.Valid = overlay.ClearPrivileges
+	}
 	if set.Valid == 0 {
 		return f.GetAttr(cancel, &fuse.GetAttrIn{InHeader: in.InHeader}, out)
 	}
@@ -33,6 +37,20 @@ func (f *FS) SetAttr(cancel <-chan struct{}, in *fuse.SetAttrIn, out *fuse.AttrO
 	fill(&out.Attr, &a)
 	out.SetTimeout(f.tell(n, &a, f.watched(n)))
 	return fuse.OK
+}
+
+// forfeits reports whether a SETATTR that names nothing takes privileges from
+// n. It is a chown to neither owner nor group, which clears set-user-id like any
+// other; or the kernel announces a write, which clears it anyway. It does not
+// say which, so only those who may chown are heeded.
+func (f *FS) forfeits(ctx request, n *node, in *fuse.SetAttrIn) bool {
+	if n.typ != overlay.TypeReg {
+		return false
+	}
+	a, _, st := f.stat(ctx, n)
+	const group = overlay.ModeSetGID | unix.S_IXGRP
+	privileged := a.Mode&overlay.ModeSetUID != 0 || a.Mode&group == group
+	return st.Ok() && privileged && (in.Uid == 0 || in.Uid == a.UID)
 }
 
 // setAttr changes n: through an open file that can be written, by path, or, if
