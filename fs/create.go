@@ -197,7 +197,8 @@ func (f *FS) Link(cancel <-chan struct{}, in *fuse.LinkIn, name string, out *fus
 		return estale
 	}
 	ctx := request(cancel)
-	if n.typ == overlay.TypeReg && n.source() != overlay.Exclusive {
+	lower := n.source() != overlay.Exclusive
+	if lower {
 		f.prepare(ctx, n)
 	}
 	path, seg, held, st := f.byName(d, name, false)
@@ -208,7 +209,7 @@ func (f *FS) Link(cancel <-chan struct{}, in *fuse.LinkIn, name string, out *fus
 	if seg != n.seg {
 		return fuse.EXDEV
 	}
-	if st := f.link(ctx, n, path); !st.Ok() {
+	if st := f.link(ctx, n, path, lower); !st.Ok() {
 		return st
 	}
 	seen := d.sight()
@@ -223,8 +224,10 @@ func (f *FS) Link(cancel <-chan struct{}, in *fuse.LinkIn, name string, out *fus
 	return f.found(d, name, &a, seg, out, seen)
 }
 
-// link makes path another name of n's file, or the first one.
-func (f *FS) link(ctx request, n *node, path overlay.Name) fuse.Status {
+// link makes path another name of n's file, or the first one. With lower, n was
+// prepared: the copy may be another file by its number. The kernel has to look
+// that up before it gets the name, since it repeats a call that gave ESTALE.
+func (f *FS) link(ctx request, n *node, path overlay.Name, lower bool) fuse.Status {
 	old, state := f.table.path(n)
 	switch {
 	case state == stale:
@@ -233,6 +236,15 @@ func (f *FS) link(ctx request, n *node, path overlay.Name) fuse.Status {
 		return f.linkHandle(ctx, n, path)
 	case f.can.link == nil:
 		return fuse.EPERM
+	}
+	if lower {
+		a, err := f.layer.Lstat(ctx, old)
+		if err != nil {
+			return staleIfGone(f.status("lstat", err))
+		}
+		if !n.is(&a) {
+			return estale
+		}
 	}
 	if err := f.can.link.Link(ctx, old, path); err != nil {
 		return f.status("link", err)

@@ -66,6 +66,12 @@ func routedTree(t testing.TB, project ...seed) overlay.Layer {
 func treeOn(t testing.TB, store kvstore.Store, project ...seed) overlay.Layer {
 	t.Helper()
 	upper, host, _ := diskLayers(t, project...)
+	return treeOver(t, store, upper, host)
+}
+
+// treeOver is treeOn with the layers given.
+func treeOver(t testing.TB, store kvstore.Store, upper overlay.Upper, host overlay.Reader) overlay.Layer {
+	t.Helper()
 	table, err := router.New(router.Rules{Agent: "a"})
 	must(t, err)
 	layers := map[router.Segment]overlay.Upper{router.Local: upper}

@@ -14,7 +14,8 @@
 // (rename, unlink, rmdir) holds them exclusively and changes the table before
 // it lets go. So a rename never makes a call hit another file. Node numbers are
 // never used twice. A file with several names is one node, found by its inode
-// number; other files are found by parent and name.
+// number; other files are found by parent and name, and so are the names of a
+// template's file, of which each is copied into the store for itself.
 //
 // A node whose names are all gone is unlinked: calls on it go to its open file.
 // A node whose name now means another file, because somebody outside the mount

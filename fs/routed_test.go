@@ -5,10 +5,12 @@ package fs_test
 import (
 	"os"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/hanwen/go-fuse/v2/posixtest"
+	"golang.org/x/sys/unix"
 
 	"github.com/wsfs/wsfs/fs"
 	"github.com/wsfs/wsfs/kvstore/memkv"
@@ -135,6 +137,43 @@ func TestAcrossRoutes(t *testing.T) {
 	}
 	if err := os.Remove(m.path("memory")); err == nil {
 		t.Error("a route's directory was removed")
+	}
+}
+
+// TestLinkOfTemplate links files of a template that have several names already,
+// which get other numbers in the store: each is linked once, without an error.
+func TestLinkOfTemplate(t *testing.T) {
+	upper, host, project := diskLayers(t, seed{"memory/", 0o755, ""}, seed{"memory/file", 0o644, "text"})
+	must(t, unix.Mkfifo(project+"/memory/fifo", 0o600))
+	for _, name := range []string{"file", "fifo"} {
+		must(t, os.Link(project+"/memory/"+name, project+"/memory/"+name+"2"))
+	}
+	m := mount(t, treeOver(t, memkv.New(), upper, host), fs.Options{Passthrough: true})
+	for _, name := range []string{"file", "fifo"} {
+		old, linked := m.path("memory/"+name), m.path("memory/"+name+"3")
+		_, err := os.Lstat(m.path("memory/" + name + "2"))
+		must(t, err)
+		if err := os.Link(old, linked); err != nil {
+			t.Errorf("Link(%s): %v", name, err)
+			continue
+		}
+		must(t, os.Chmod(linked, 0o640))
+		a, err := os.Lstat(old)
+		must(t, err)
+		b, err := os.Lstat(linked)
+		must(t, err)
+		if !os.SameFile(a, b) || a.Mode().Perm() != 0o640 || a.Sys().(*syscall.Stat_t).Nlink != 2 {
+			t.Errorf("%s after Link and a chmod of the link: got %v and %v, want one file of two names", name, a.Sys(), b.Sys())
+		}
+		other := m.path("memory/" + name + "2")
+		if err := os.Chmod(other, 0o604); err != nil {
+			t.Errorf("Chmod(%s2): %v", name, err)
+		}
+		c, err := os.Lstat(other)
+		must(t, err)
+		if os.SameFile(a, c) || c.Mode().Perm() != 0o604 {
+			t.Errorf("%s2, the template's other name, after a chmod: got %v, want a file of its own", name, c.Sys())
+		}
 	}
 }
 

@@ -120,17 +120,35 @@ func (t *table) find(d *node, name string, a *overlay.Attr, seg uint8) *node {
 	}
 	if n == nil {
 		n = t.links[a.Ino]
-		if n != nil && n.is(a) && n.seg == seg {
+		if n != nil && n.is(a) && n.seg == seg && !t.apart(a, seg) {
 			t.attach(n, place{d, name})
 		} else {
 			n = t.add(d, name, a, seg)
 		}
 	}
-	if a.Nlink > 1 && n.dir == nil {
+	if a.Nlink > 1 && n.dir == nil && !t.apart(a, seg) {
 		t.links[n.ino] = n
 	}
 	n.lookups++
 	return n
+}
+
+// apart reports whether the names of the file a are nodes of their own: those of
+// a lower file below a store, which keeps no index of what it copied up, so that
+// each name gets a copy.
+//
+// Preconditions: t.mu is held.
+func (t *table) apart(a *overlay.Attr, seg uint8) bool {
+	return a.Source != overlay.Store && seg != t.ids[rootID].seg
+}
+
+// unshare forgets that further names may be found of n.
+//
+// Preconditions: t.mu is held.
+func (t *table) unshare(n *node) {
+	if t.links[n.ino] == n {
+		delete(t.links, n.ino)
+	}
 }
 
 // replaced notes that the one name of n means another file now.
@@ -197,7 +215,7 @@ func (t *table) detach(n *node, p place, then nodeState) {
 	switch {
 	case n.more == nil:
 		n.state = then
-		delete(t.links, n.ino)
+		t.unshare(n)
 		if n.dir != nil {
 			t.gen.Add(1) // what was below it must not be found by a kept path
 		}
@@ -244,7 +262,7 @@ func (t *table) prune(n *node) {
 		if n.state != linked {
 			return
 		}
-		delete(t.links, n.ino)
+		t.unshare(n)
 		delete(n.parent.dir.children, n.name)
 		if n.more != nil {
 			for _, p := range *n.more {
