@@ -46,8 +46,9 @@
 // For each directory, which layers hold it and under which name: a lookup asks
 // one layer after the other from there, and only those that hold the directory;
 // of many frozen ones, those that have the name. Layers that others may change
-// are asked each time whether they have got a directory that they lacked. What
-// is in a store of several daemons is never remembered.
+// are asked each time whether they have got a directory that they lacked, unless
+// somebody watches for it (Watch). What is in a store of several daemons is never
+// remembered.
 //
 // # Locks
 //
@@ -57,8 +58,8 @@
 // name is in, whoever removes a directory also that of the directory itself,
 // and shared the lock of moves; who moves a directory holds that exclusively.
 // Each segment has its own. Copies are made without a lock and put in place
-// under the directory's, after a look whether the name still means the file
-// that was copied; there is one copier for each file, and others wait.
+// under the directory's, after a look, if it has changed meanwhile, whether the
+// name still means the file that was copied; there is one copier for each file, and others wait.
 //
 // In a directory that the upper alone has, the upper's own step is all there is
 // to a change of a file, and the lock of moves is enough.
@@ -76,7 +77,7 @@
 //	          overlay: directory locks (by segment, then by hash of the name, ascending)
 //	            kvlayer: namespace lock
 //	            disklayer: pending-copy table, then descriptor cache
-//	              overlay: devices (numbers.mu), cache of merged directories (cache.mu)
+//	              overlay: devices (numbers.mu), cache of merged directories (cache.mu), watched absences
 //	                fs: node table
 //
 // memlayer has one lock, below all others.

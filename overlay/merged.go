@@ -84,6 +84,9 @@ func (s *stack) resolve(ctx context.Context, base int, dir Name) (*merged, error
 func (s *stack) current(ctx context.Context, m *merged) (bool, error) {
 	for ; m != nil; m = m.parent {
 		for _, p := range m.unsure {
+			if s.absences.has(p) {
+				continue
+			}
 			a, err := s.layers[p.layer].Lstat(ctx, p.name)
 			if err == nil && a.IsDir() {
 				m.dead.Store(true)

@@ -5,7 +5,7 @@ import (
 	"syscall"
 )
 
-// A stack is the layers of an Overlay. It is immutable, but for its cache.
+// A stack is the layers of an Overlay. It is immutable, but for what it remembers.
 type stack struct {
 	o *Overlay
 
@@ -19,7 +19,8 @@ type stack struct {
 	numbers *numbers
 	rootIno uint64 // the number of the whole tree's root
 
-	cache *cache
+	cache    *cache
+	absences absences
 }
 
 // A layer is a layer of a stack with its abilities.

@@ -3,6 +3,7 @@ package overlay_test
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -62,6 +63,63 @@ func TestHostDirectoryAppears(t *testing.T) {
 	expect(t, told, "t2")
 	stop()
 	stop()
+}
+
+// A counted layer counts its lookups.
+type counted struct {
+	*memlayer.Layer
+	lstats atomic.Int64
+}
+
+func (c *counted) Lstat(ctx context.Context, name overlay.Name) (overlay.Attr, error) {
+	c.lstats.Add(1)
+	return c.Layer.Lstat(ctx, name)
+}
+
+// TestWatchedAbsence checks that a project is not asked again and again for a
+// directory that it lacks, while it is watched for it, and is when it is not.
+func TestWatchedAbsence(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	project := &counted{Layer: memlayer.New(memlayer.Options{Source: overlay.Host})}
+	template := memlayer.New(memlayer.Options{Source: overlay.Host})
+	mkdir(t, template, "d")
+	write(t, template, "d/t", "template")
+	o := overlay.New(memlayer.New(memlayer.Options{}), project, template)
+	asked := func() int64 {
+		t.Helper()
+		before := project.lstats.Load()
+		for range 10 {
+			if _, err := o.Lstat(ctx, "d/t"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return project.lstats.Load() - before
+	}
+	if n := asked(); n == 0 {
+		t.Errorf("without a watch the project was not asked for d")
+	}
+	told := make(chan string, 100)
+	watch := func() (stop func()) {
+		t.Helper()
+		stop, err := o.Watch(ctx, "d", func(child string) { told <- child })
+		if err != nil {
+			t.Fatal(err)
+		}
+		return stop
+	}
+	watch()()
+	if n := asked(); n == 0 {
+		t.Errorf("after a watch the project was not asked for d")
+	}
+	defer watch()()
+	if n := asked(); n != 0 {
+		t.Errorf("under watch the project was asked %d times for d", n)
+	}
+	mkdir(t, project, "d")
+	write(t, project, "d/p", "project")
+	expect(t, told, "")
+	wantList(t, o, "d", "p", "t")
 }
 
 // TestHostDirectoryBecomesFile has the host put a file where a directory was.
