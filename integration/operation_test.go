@@ -75,13 +75,13 @@ var operationKinds = []struct {
 	{"truncate", 2, func(s *site, o operation) (string, error) { return "", unix.Truncate(s.path(o.a), o.off) }},
 	{"punch", 1, (*site).punch},
 	{"copy", 1, (*site).copy},
-	{"mkdir", 5, func(s *site, o operation) (string, error) { return "", unix.Mkdir(s.path(o.a), 0o755) }},
+	{"mkdir", 9, func(s *site, o operation) (string, error) { return "", unix.Mkdir(s.path(o.a), 0o755) }},
 	{"mkfifo", 1, func(s *site, o operation) (string, error) { return "", unix.Mkfifo(s.path(o.a), 0o644) }},
 	{"symlink", 2, func(s *site, o operation) (string, error) { return "", unix.Symlink(o.text, s.path(o.a)) }},
-	{"link", 4, func(s *site, o operation) (string, error) {
+	{"link", 6, func(s *site, o operation) (string, error) {
 		return "", unix.Linkat(unix.AT_FDCWD, s.path(o.a), unix.AT_FDCWD, s.path(o.b), 0)
 	}},
-	{"rename", 9, func(s *site, o operation) (string, error) {
+	{"rename", 12, func(s *site, o operation) (string, error) {
 		return "", unix.Renameat2(unix.AT_FDCWD, s.path(o.a), unix.AT_FDCWD, s.path(o.b), o.flag)
 	}},
 	{"unlink", 3, func(s *site, o operation) (string, error) { return "", unix.Unlink(s.path(o.a)) }},
@@ -99,11 +99,14 @@ var operationKinds = []struct {
 	{"readdir", 3, (*site).readDir},
 	{"read", 2, (*site).read},
 	{"readlink", 1, func(s *site, o operation) (string, error) { return os.Readlink(s.path(o.a)) }},
-	{"hold", 2, (*site).hold},
+	{"unnamed", 1, (*site).unnamed},
+	{"hold", 3, (*site).hold},
 	{"write held", 2, func(s *site, o operation) (string, error) {
 		_, err := unix.Pwrite(s.held, []byte(o.text), o.off)
 		return s.size(), err
 	}},
+	{"store held", 2, (*site).storeHeld},
+	{"sync held", 1, func(s *site, _ operation) (string, error) { return "", unix.Fsync(s.held) }},
 	{"truncate held", 1, func(s *site, o operation) (string, error) { return "", unix.Ftruncate(s.held, o.off) }},
 	{"read held", 2, func(s *site, _ operation) (string, error) { return contentOf(s.held) }},
 }
@@ -233,14 +236,39 @@ func (s *site) readDir(o operation) (saw string, err error) {
 	return saw, err
 }
 
-// hold opens a file and keeps it open.
+// unnamed makes a file in a that has no name, writes to it, and then names it b.
+func (s *site) unnamed(o operation) (string, error) {
+	return "", s.open(o.a, unix.O_TMPFILE|unix.O_WRONLY, func(fd int) error {
+		if _, err := unix.Pwrite(fd, []byte(o.text), o.off); err != nil {
+			return err
+		}
+		return unix.Linkat(unix.AT_FDCWD, fmt.Sprintf("/proc/self/fd/%d", fd), unix.AT_FDCWD, s.path(o.b), unix.AT_SYMLINK_FOLLOW)
+	})
+}
+
+// hold opens a file and keeps it open, instead of one that was held before.
 func (s *site) hold(o operation) (string, error) {
-	err := s.release()
-	fd, openErr := unix.Open(s.path(o.a), unix.O_RDWR|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
-	if openErr == nil {
-		s.held = fd
+	fd, err := unix.Open(s.path(o.a), unix.O_RDWR|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return "", err
 	}
-	return "", errors.Join(err, openErr)
+	err = s.release()
+	s.held = fd
+	return "", err
+}
+
+// storeHeld writes to the first bytes of the file that is held by a mapping.
+func (s *site) storeHeld(o operation) (string, error) {
+	var st unix.Stat_t
+	if err := unix.Fstat(s.held, &st); err != nil {
+		return "", err
+	}
+	memory, err := unix.Mmap(s.held, 0, 4096, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		return "", err
+	}
+	copy(memory[:min(st.Size, 4096)], o.text) // behind the end of the file it would fault
+	return "", unix.Munmap(memory)
 }
 
 // size describes the size of the file that is held.

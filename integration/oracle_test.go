@@ -3,6 +3,7 @@
 package integration
 
 import (
+	"errors"
 	"fmt"
 	iofs "io/fs"
 	"math/rand/v2"
@@ -176,63 +177,111 @@ func (s sequence) run(t *testing.T, start starter) (problem string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	lower := makeLower(t, filepath.Join(base, "lower"), s.lower)
-	before := treeOf(t, lower, everything)
-	kernel := newObserved(mountKernel(t, base, "redirect_dir=on,index=on,metacopy=off,lowerdir="+lower, true))
-	dir, upper, unmount := start(t, lower, base)
-	ours := newObserved(dir)
-	kernel.noteLinked(t)
-	ours.noteLinked(t)
+	r := &trial{t: t, start: start, base: base, lower: makeLower(t, filepath.Join(base, "lower"), s.lower)}
+	before := treeOf(t, r.lower, everything)
+	r.kernel = newObserved(mountKernel(t, base, "redirect_dir=on,index=on,metacopy=off,lowerdir="+r.lower, true))
+	r.ours = newObserved("")
+	r.mount()
+	r.kernel.noteLinked(t)
+	r.ours.noteLinked(t)
 
-	for i, o := range s.ops {
-		want, got := kernel.do(o), ours.do(o)
+	problem = r.operate(s.ops)
+	r.release()
+	unmountKernel(t, r.kernel.dir)
+	if problem == "" {
+		problem = r.mountedAnew()
+	}
+	shown := r.ours.lookExactly(t)
+	r.unmount()
+	if problem == "" {
+		problem = r.shownByKernel(shown)
+	}
+	if d := before.diff(treeOf(t, r.lower, everything)); problem == "" && d != "" {
+		problem = "the lower directory changed:\n" + d
+	}
+	return problem
+}
+
+// A trial is a sequence that runs.
+type trial struct {
+	t            *testing.T
+	start        starter
+	base, lower  string
+	kernel, ours *observed
+	upper        string // of ours
+	unmount      func() // ours
+}
+
+// mount mounts ours, again if it was mounted before.
+func (r *trial) mount() {
+	r.t.Helper()
+	r.ours.dir, r.upper, r.unmount = r.start(r.t, r.lower, r.base)
+}
+
+// release closes what is held.
+func (r *trial) release() {
+	r.t.Helper()
+	if err := errors.Join(r.kernel.release(), r.ours.release()); err != nil {
+		r.t.Errorf("close of the file held: %v", err)
+	}
+}
+
+// operate does ops on both, with ours mounted anew half-way.
+func (r *trial) operate(ops []operation) (problem string) {
+	r.t.Helper()
+	for i, o := range ops {
+		if i == operations/2 {
+			r.release()
+			r.unmount()
+			r.mount()
+		}
+		want, got := r.kernel.do(o), r.ours.do(o)
 		if got != want {
-			problem = fmt.Sprintf("%v: wsfs gives %q, the kernel's overlayfs %q", o, got, want)
-			break
+			return fmt.Sprintf("%v: wsfs gives %q, the kernel's overlayfs %q", o, got, want)
 		}
 		if want == "ENOTEMPTY" {
 			// The kernel copies up before it looks, which changes the times of
 			// the directories; wsfs changes nothing.
-			kernel.touchAround(o)
-			ours.touchAround(o)
+			r.kernel.touchAround(o)
+			r.ours.touchAround(o)
 		}
-		if i%20 == 19 || i == len(s.ops)-1 {
-			if d := kernel.look(t).diff(ours.look(t)); d != "" {
-				problem = fmt.Sprintf("after operation %d wsfs (got) and the kernel's overlayfs (want) show different trees:\n%s", i, d)
-				break
-			}
+		if i%20 != 19 && i != len(ops)-1 {
+			continue
 		}
-	}
-	for _, o := range []*observed{kernel, ours} {
-		if err := o.release(); err != nil {
-			t.Errorf("close of the file held: %v", err)
+		if d := r.kernel.look(r.t).diff(r.ours.look(r.t)); d != "" {
+			return fmt.Sprintf("after operation %d wsfs (got) and the kernel's overlayfs (want) show different trees:\n%s", i, d)
 		}
 	}
-	shown := ours.look(t)
-	ours.exact = true
-	last := ours.look(t)
-	unmount()
-	unmountKernel(t, kernel.dir)
-	if problem != "" {
-		return problem
-	}
+	return ""
+}
 
-	dir, upper, unmount = start(t, lower, base)
-	ours.dir = dir
-	ours.exact = false
-	d := shown.diff(ours.look(t))
-	unmount()
-	if d != "" {
-		return fmt.Sprintf("wsfs mounted anew (got) shows another tree than before (want):\n%s", d)
+// mountedAnew mounts ours anew, which has to show the same.
+func (r *trial) mountedAnew() (problem string) {
+	r.t.Helper()
+	shown := r.ours.lookExactly(r.t)
+	r.unmount()
+	r.mount()
+	if d := shown.diff(r.ours.lookExactly(r.t)); d != "" {
+		return "wsfs mounted anew (got) shows another tree than before (want):\n" + d
 	}
-	ours.dir, ours.exact = mountKernel(t, base, "redirect_dir=follow,lowerdir="+upper+":"+lower, false), true
-	d = last.diff(ours.bare(t, last))
-	unmountKernel(t, ours.dir)
-	if d != "" {
-		return fmt.Sprintf("the kernel's overlayfs (got) shows another tree of what wsfs (want) wrote:\n%s", d)
+	return ""
+}
+
+// shownByKernel has the kernel mount our upper, which has to show what was shown.
+// Without wsfs' index, it shows those names of lower files with several that
+// were not copied up as they are in the lower: of these, only the names count.
+func (r *trial) shownByKernel(shown tree) (problem string) {
+	r.t.Helper()
+	view := newObserved(mountKernel(r.t, r.base, "redirect_dir=follow,lowerdir="+r.upper+":"+r.lower, false))
+	got := view.lookExactly(r.t)
+	unmountKernel(r.t, view.dir)
+	for name, line := range shown {
+		if _, ok := got[name]; ok && strings.HasSuffix(line, linkedMark) {
+			got[name] = line
+		}
 	}
-	if d := before.diff(treeOf(t, lower, everything)); d != "" {
-		return "the lower directory changed:\n" + d
+	if d := shown.diff(got); d != "" {
+		return "the kernel's overlayfs (got) shows another tree of what wsfs (want) wrote:\n" + d
 	}
 	return ""
 }
@@ -298,109 +347,4 @@ func unmountKernel(t *testing.T, dir string) {
 	if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
 		t.Errorf("unmount of %s: %v", dir, err)
 	}
-}
-
-// An observed site is one whose tree is compared.
-type observed struct {
-	site
-	linked map[uint64]bool // inode numbers of lower files with several names
-	exact  bool            // times count, also those of what the sequence changed
-}
-
-func newObserved(dir string) *observed {
-	return &observed{site: site{dir, -1}, linked: make(map[uint64]bool)}
-}
-
-// noteLinked finds the lower files with several names, while all of the tree is
-// lower files.
-func (o *observed) noteLinked(t *testing.T) {
-	t.Helper()
-	o.walk(t, func(_ string, st *unix.Stat_t) {
-		if st.Nlink > 1 && st.Mode&unix.S_IFMT != unix.S_IFDIR {
-			o.linked[st.Ino] = true
-		}
-	})
-}
-
-// walk calls fn for each file of the tree but the root, sorted by path, and
-// leaves out the directories of routes.
-func (o *observed) walk(t *testing.T, fn func(name string, st *unix.Stat_t)) {
-	t.Helper()
-	err := filepath.WalkDir(o.dir, func(path string, _ iofs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		name, err := filepath.Rel(o.dir, path)
-		if err != nil || name == "." {
-			return err
-		}
-		if len(name) > 1 && !strings.Contains(name, "/") { // of no operation
-			return iofs.SkipDir
-		}
-		var st unix.Stat_t
-		if err := unix.Lstat(path, &st); err != nil {
-			return fmt.Errorf("lstat %s: %w", path, err)
-		}
-		fn(name, &st)
-		return nil
-	})
-	if err != nil {
-		t.Errorf("walk through %s: %v", o.dir, err)
-	}
-}
-
-// look returns the tree: a line for each name with type, mode, owner, size,
-// content, target, attributes, time, link count and the first name of the same
-// file. The link count of a lower file with several names is left out: the
-// kernel's falls with each name that goes, which takes a copy-up; wsfs' falls
-// with those of copies only (docs/POSIX.md).
-func (o *observed) look(t *testing.T) tree {
-	t.Helper()
-	all, first := make(tree), make(map[uint64]string)
-	o.walk(t, func(name string, st *unix.Stat_t) {
-		line, err := describe(o.path(name), view{anyLinks: true})
-		if err != nil {
-			t.Errorf("%v", err)
-		}
-		if st.Mode&unix.S_IFMT != unix.S_IFDIR {
-			if first[st.Ino] == "" {
-				first[st.Ino] = name
-			}
-			if !o.linked[st.Ino] {
-				line += fmt.Sprintf(" nlink %d", st.Nlink)
-			}
-			line += " same as " + first[st.Ino]
-		}
-		all[name] = line + o.time(st)
-	})
-	return all
-}
-
-// time describes the modification time. What the sequence changed has another
-// one on each site.
-func (o *observed) time(st *unix.Stat_t) string {
-	if at := time.Unix(st.Mtim.Unix()); o.exact || at.Before(past(1_000_000)) {
-		return fmt.Sprint(" mtime ", at.UnixNano())
-	}
-	return " mtime now"
-}
-
-// touchAround sets the times of the directories that o is about.
-func (o *observed) touchAround(op operation) {
-	for _, name := range []string{op.a, op.b} {
-		_ = setTime(filepath.Dir(o.path(name)), past(0)) // it may not be there
-	}
-}
-
-// bare is look where the kernel shows an upper without wsfs' index of lower
-// files with several names: of those, which last has, only the names count.
-func (o *observed) bare(t *testing.T, last tree) tree {
-	t.Helper()
-	got := o.look(t)
-	for name, line := range last {
-		if _, ok := got[name]; ok && !strings.Contains(line, " nlink ") && strings.Contains(line, " same as ") {
-			got[name] = line
-		}
-	}
-	return got
 }
