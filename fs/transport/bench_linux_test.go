@@ -37,7 +37,7 @@ type roundTrip struct {
 // The load comes from another process. WSFS_BENCH_TIME is the length of one
 // turn, WSFS_BENCH_BUSY the number of processes that burn a CPU meanwhile.
 func BenchmarkRoundTrips(b *testing.B) {
-	length, rounds := "100ms", 9
+	length, rounds := "250ms", 7
 	if s := os.Getenv("WSFS_BENCH_TIME"); s != "" {
 		length = s
 	}

@@ -36,6 +36,11 @@ type crew struct {
 	alarmed atomic.Bool
 	alarm   chan struct{} // capacity 1
 
+	// quiet is set while place sleeps since no requests come; the next one
+	// wakes it.
+	quiet   atomic.Bool
+	stirred chan struct{} // capacity 1
+
 	jammedAt atomic.Int64  // now() when all readers were last seen stuck
 	started  atomic.Uint64 // spares ever started
 	pins     atomic.Uint64 // readers ever pinned
@@ -59,6 +64,7 @@ func newCrew(proto requestHandler, dev *device, maxWrite int, o Options) *crew {
 		spares:  o.Spares,
 		clone:   o.Clone,
 		alarm:   make(chan struct{}, 1),
+		stirred: make(chan struct{}, 1),
 		lost:    make(chan struct{}),
 		tallies: []*tally{new(tally)},
 	}
@@ -151,13 +157,21 @@ func (c *crew) leaveCrew(r *reader, errno syscall.Errno) {
 }
 
 // enter and leave bracket a handler. The reader that leaves nobody waiting in
-// the kernel wakes the watcher.
+// the kernel wakes the watcher, the first after a quiet time wakes place.
 func (c *crew) enter() {
 	if c.busy.Add(1) >= c.size.Load() && !c.alarmed.Load() {
-		select {
-		case c.alarm <- struct{}{}:
-		default:
-		}
+		wake(c.alarm)
+	}
+	if c.quiet.Load() && c.quiet.CompareAndSwap(true, false) {
+		wake(c.stirred)
+	}
+}
+
+// wake has whoever receives from c go on, now or when he next does.
+func wake(c chan<- struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
 	}
 }
 

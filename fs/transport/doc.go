@@ -12,6 +12,8 @@
 // reader is pinned to one, which saves one of the two wake-ups across CPUs. The
 // kernel wakes readers in turn, so a reader that waits for a CPU on which
 // something else computes delays everybody; then they are let go (placement).
+// The idle CPUs of a virtual machine are kept from halting while requests come
+// thick and fast (vigil).
 //
 // A handler that takes long would stop its reader. While all readers have been
 // in the same handlers for a millisecond, spare ones that are not pinned are

@@ -10,10 +10,8 @@ import (
 )
 
 const (
-	// period is how often it is decided where readers run while requests come,
-	// and idlePeriod while none do.
-	period     = 25 * time.Millisecond
-	idlePeriod = 250 * time.Millisecond
+	// period is how often it is decided where readers run while requests come.
+	period = 25 * time.Millisecond
 
 	// longWait is how long a reader that has been woken may wait for its CPU on
 	// average. On its own CPU it waits until the client that woke it sleeps,
@@ -68,15 +66,21 @@ func (p *placement) next(now time.Duration, loads []load) bool {
 	return p.pinned
 }
 
-// place pins the readers, or lets them go, until idle is closed.
+// place pins the readers, or lets them go, and keeps CPUs awake, until idle is
+// closed.
 func (c *crew) place(idle <-chan struct{}) {
 	var p placement
+	v := newVigil(c.log)
+	defer v.keep(false)
 	before := map[*reader]load{}
 	clock := time.NewTimer(period)
 	defer clock.Stop()
 	for {
 		select {
 		case <-clock.C:
+		case <-c.stirred:
+			clock.Reset(period)
+			continue
 		case <-idle:
 			return
 		}
@@ -86,8 +90,9 @@ func (c *crew) place(idle <-chan struct{}) {
 		for _, l := range loads {
 			turns += l.turns
 		}
+		v.keep(turns >= rush)
 		if turns == 0 {
-			clock.Reset(idlePeriod)
+			c.quiet.Store(true) // the next request goes on here
 			continue
 		}
 		clock.Reset(period)
