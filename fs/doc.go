@@ -30,9 +30,10 @@
 // outside the mount may change, and files of a store, are cached without limit
 // where the layer watches their directory (overlay.Watcher), since the watch
 // invalidates them; for Unwatched (one second) otherwise, and where they have
-// several names. Absent names are cached as long as their directory's files.
-// Each open of such a file looks at the file anew, and drops the kernel's pages
-// if it is not what the kernel was told. Whoever changes the layer as a library
+// several names. Absent names are cached as long as their directory's files, and
+// listings as long as absent names: the kernel opens a directory without us.
+// Each open of a file that others may change looks at it anew, and drops the
+// kernel's pages if it is not what the kernel was told. Whoever changes the layer as a library
 // tells the FS (Invalidate).
 //
 // # Open files

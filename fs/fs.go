@@ -98,6 +98,8 @@ type FS struct {
 	files  handles
 	linger lingering
 
+	listings listings
+
 	// noPassthrough is set once the kernel has refused passthrough for a
 	// reason that will not go away.
 	noPassthrough atomic.Bool

@@ -7,12 +7,11 @@ import (
 	"sync"
 )
 
-// A handle is what an OPEN or OPENDIR gave the kernel.
+// A handle is what an OPEN gave the kernel.
 type handle struct {
 	n     *node // immutable
 	write bool  // immutable
 	own   *file // immutable: the handle's own file, nil if it uses the node's
-	dir   *listing
 }
 
 // handles are the open handles by number. Numbers are used again.

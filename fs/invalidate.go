@@ -29,7 +29,6 @@ func (f *FS) Invalidate(name overlay.Name) {
 	}
 	base := name.Base()
 	d.dir.watch.changes.Add(1) // answers to lookups that run are not kept
-	d.dir.watch.stale.Store(true)
 	if n := f.table.child(d, base); n != nil && n.dir == nil {
 		if n.open.Load() != nil {
 			// Those who have it open keep it; others get the new one.
@@ -38,7 +37,7 @@ func (f *FS) Invalidate(name overlay.Name) {
 		f.forgetContent(k, n)
 	}
 	f.events.changed(k, d, base)
-	k.InodeNotify(d.id, 0, 0)
+	f.relist(k, d)
 }
 
 // forgetContent drops the kernel's attributes and pages of n.
@@ -57,7 +56,6 @@ func (f *FS) invalidateAll(k Kernel) {
 			continue
 		}
 		n.dir.watch.changes.Add(1)
-		n.dir.watch.stale.Store(true)
 		names := f.table.names(n)
 		n.dir.watch.mu.Lock()
 		for name := range n.dir.watch.absent {
@@ -68,7 +66,7 @@ func (f *FS) invalidateAll(k Kernel) {
 		for _, name := range names {
 			f.expire(k, n, name)
 		}
-		k.InodeNotify(n.id, 0, 0)
+		f.relist(k, n)
 	}
 }
 

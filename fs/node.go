@@ -70,6 +70,10 @@ type directory struct {
 	path atomic.Pointer[pathAt]
 	// watch is how the directory is watched; see events.
 	watch watch
+	// listing is what readers in the middle of the directory go on with, nil if
+	// it has to be read again. fading is set while fade is going to happen.
+	listing atomic.Pointer[listing]
+	fading  atomic.Bool
 }
 
 // A pathAt is a directory's path, valid while table.gen is gen.

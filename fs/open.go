@@ -227,9 +227,6 @@ func (f *FS) Release(_ <-chan struct{}, in *fuse.ReleaseIn) {
 
 // drop ends h, which is in no table any more.
 func (f *FS) drop(h *handle) {
-	if h.dir != nil {
-		return
-	}
 	if h.own != nil {
 		h.n.mu.Lock()
 		o := h.n.open.Load()

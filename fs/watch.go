@@ -32,8 +32,6 @@ type watch struct {
 
 	// changes counts events.
 	changes atomic.Uint64
-	// stale: a listing the kernel keeps is out of date. Cleared by OPENDIR.
-	stale atomic.Bool
 
 	// absent holds names the kernel keeps as absent; pending the names of
 	// events not handled yet, all of them if any. Protected by mu.
@@ -282,8 +280,7 @@ func (e *events) handle(d *node) {
 		}
 	}
 	if listed {
-		w.stale.Store(true)
-		k.InodeNotify(d.id, 0, 0)
+		e.f.relist(k, d)
 	} else {
 		k.InodeNotify(d.id, -1, 0)
 	}
