@@ -188,7 +188,7 @@ func (f *FS) MountOptions() *fuse.MountOptions {
 		// security.capability before each write otherwise.
 		ExtraCapabilities: fuse.CAP_DONT_MASK | fuse.CAP_HANDLE_KILLPRIV_V2 |
 			fuse.CAP_ATOMIC_O_TRUNC | fuse.CAP_SETXATTR_EXT |
-			fuse.CAP_READDIRPLUS_AUTO | fuse.CAP_ASYNC_DIO | fuse.CAP_HAS_EXPIRE_ONLY,
+			fuse.CAP_ASYNC_DIO | fuse.CAP_HAS_EXPIRE_ONLY,
 	}
 	if opt.FsName == "" {
 		opt.FsName = "wsfs"

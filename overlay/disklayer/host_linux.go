@@ -43,8 +43,7 @@ func (h *Host) Close() error {
 	return h.close()
 }
 
-// Open implements overlay.Reader. The name is always looked up from the root of
-// the layer, since a directory may have been moved.
+// Open implements overlay.Reader.
 func (h *Host) Open(_ context.Context, name overlay.Name) (overlay.Handle, error) {
 	fd, err := h.openRegular(name)
 	if err != nil {
@@ -54,35 +53,41 @@ func (h *Host) Open(_ context.Context, name overlay.Name) (overlay.Handle, error
 }
 
 // openRegular opens the regular file name. It looks at what it has before it
-// opens it for reading: that would touch a FIFO or a device.
+// opens it, which would touch a FIFO or a device; one that comes in between is
+// let go at once. It opens the name from the root of the layer, since a directory
+// may have been moved.
 func (h *Host) openRegular(name overlay.Name) (int, error) {
-	path, err := h.open(h.root, string(name), unix.O_PATH)
+	d, base, err := h.parent(name)
 	if err != nil {
 		return -1, err
 	}
-	defer unix.Close(path)
-	st, err := fstat(path)
-	switch {
-	case err != nil:
+	_, err = h.regular(d, base)
+	h.cache.put(d)
+	if err != nil {
 		return -1, err
-	case st.Mode&unix.S_IFMT == unix.S_IFDIR:
-		return -1, unix.EISDIR
-	case st.Mode&unix.S_IFMT != unix.S_IFREG:
-		return -1, unix.EINVAL
 	}
-	return openQuiet(procPath(path, "."))
+	fd, err := h.openQuiet(name)
+	if err != nil {
+		return -1, err
+	}
+	st, err := fstat(fd)
+	if err == nil && st.Mode&unix.S_IFMT != unix.S_IFREG {
+		err = unix.EINVAL
+	}
+	if err != nil {
+		unix.Close(fd)
+		return -1, err
+	}
+	return fd, nil
 }
 
-// openQuiet opens path for reading without changing its access time, where that
+// openQuiet opens name for reading without changing its access time, where that
 // is allowed.
-func openQuiet(path string) (fd int, err error) {
-	const flags = unix.O_RDONLY | unix.O_CLOEXEC | unix.O_NONBLOCK
-	err = again(func() (err error) {
-		fd, err = unix.Open(path, flags|unix.O_NOATIME, 0)
-		return err
-	})
+func (h *Host) openQuiet(name overlay.Name) (int, error) {
+	const flags = unix.O_RDONLY | unix.O_NONBLOCK
+	fd, err := h.open(h.root, string(name), flags|unix.O_NOATIME)
 	if is(err, unix.EPERM) { // not ours
-		fd, err = unix.Open(path, flags, 0)
+		return h.open(h.root, string(name), flags)
 	}
 	return fd, err
 }
