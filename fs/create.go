@@ -91,8 +91,8 @@ func (f *FS) Create(cancel <-chan struct{}, in *fuse.CreateIn, name string, out 
 	}
 	defer held.unlock()
 	flag := openFlags(in.Flags) | overlay.Create
-	if seg == d.seg && d.source() != overlay.Store {
-		flag &^= overlay.Append // not a store file: the kernel's idea of the end is right
+	if f.onDisk(path) {
+		flag &^= overlay.Append // the kernel's idea of the end is right
 	}
 	w, err := f.layer.OpenFile(ctx, path, flag, perm(&in.InHeader, in.Mode, in.Umask))
 	if err != nil {

@@ -19,15 +19,15 @@ func (f *FS) openWrite(ctx request, h *handle, flags uint32, kill bool, out *fus
 	if source != overlay.Exclusive && flags&unix.O_TRUNC == 0 {
 		f.prepare(ctx, n)
 	}
-	flag := openFlags(flags)
-	if source == overlay.Exclusive {
-		flag &^= overlay.Append // the kernel's idea of the end is right
-	}
 	path, held, st := f.byNode(n)
 	if !st.Ok() {
 		return st
 	}
 	defer held.unlock()
+	flag := openFlags(flags)
+	if source == overlay.Exclusive || f.onDisk(path) {
+		flag &^= overlay.Append // once it is open, the kernel's idea of the end is right
+	}
 	w, err := f.layer.OpenFile(ctx, path, flag, overlay.Perm{})
 	if err != nil {
 		return f.status("open", err)
@@ -57,6 +57,15 @@ func (f *FS) openWrite(ctx request, h *handle, flags uint32, kill bool, out *fus
 	n.install(fl).put()
 	f.openLive(n, out, drop)
 	return fuse.OK
+}
+
+// onDisk reports whether a file at path that is written to is on disk, in no
+// store, wherever it was read from before.
+func (f *FS) onDisk(path overlay.Name) bool {
+	if f.can.segment != nil && f.can.segment.Segment(path) != 0 {
+		return false
+	}
+	return f.table.get(rootID).source() != overlay.Store
 }
 
 // openFlags returns what a layer is told of open(2)'s flags.

@@ -177,7 +177,8 @@ type Checker interface {
 
 // A Segmenter is a layer made of parts that fail and lock independently.
 type Segmenter interface {
-	// Segment returns a small number that is equal for names of one part.
+	// Segment returns a small number that is equal for names of one part: 0 for
+	// the part that holds the root.
 	Segment(name Name) int
 }
 

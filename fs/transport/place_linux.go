@@ -2,7 +2,6 @@ package transport
 
 import (
 	"fmt"
-	"os"
 	"strconv"
 	"time"
 
@@ -128,13 +127,19 @@ func (c *crew) loadsSince(before map[*reader]load) ([]load, map[*reader]load) {
 // readLoad reads /proc/PID/task/TID/schedstat: nanoseconds on the CPU,
 // nanoseconds waiting for it, times it was given.
 func readLoad(tid int) (load, error) {
-	b, err := os.ReadFile("/proc/self/task/" + strconv.Itoa(tid) + "/schedstat")
+	fd, err := unix.Open("/proc/self/task/"+strconv.Itoa(tid)+"/schedstat", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return load{}, err
+	}
+	defer unix.Close(fd)
+	var b [64]byte
+	n, err := unix.Read(fd, b[:])
 	if err != nil {
 		return load{}, err
 	}
 	var ran, waited int64
 	var l load
-	if _, err := fmt.Sscan(string(b), &ran, &waited, &l.turns); err != nil {
+	if _, err := fmt.Sscan(string(b[:n]), &ran, &waited, &l.turns); err != nil {
 		return load{}, err
 	}
 	l.wait = time.Duration(waited)
