@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"runtime"
 	"runtime/debug"
 	"syscall"
 )
@@ -24,6 +25,9 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	debug.SetMemoryLimit(memoryLimit)
+	// A thread that waits for a request keeps one of Go's processors. With none
+	// to spare, the runtime would take it away and give it back each time.
+	runtime.GOMAXPROCS(2 * runtime.GOMAXPROCS(0))
 	if filepath.Base(os.Args[0]) == mountHelper {
 		os.Exit(runMountHelper(ctx, os.Args[1:]))
 	}
