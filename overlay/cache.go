@@ -52,11 +52,12 @@ func (c *cache) get(base int, dir Name) *merged {
 
 // put remembers m, if current still says that nothing has changed since what
 // it was made from was read. Whoever changes something makes current false
-// before, and calls kill after the change.
+// before, and calls kill after the change. Its parent has to be remembered, too:
+// kill would not find m below another one, nor one that was out of date before.
 func (c *cache) put(base int, dir Name, m *merged, current func() bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !current() {
+	if !current() || !c.holdsLocked(base, m.parent) {
 		return
 	}
 	key := cacheKey{base, dir}
@@ -67,6 +68,17 @@ func (c *cache) put(base int, dir Name, m *merged, current func() bool) {
 	if c.used.Len() > maxCached {
 		c.dropLocked(c.used.Back())
 	}
+}
+
+// holdsLocked reports whether m is what get answers, or a root.
+//
+// Preconditions: c.mu is held.
+func (c *cache) holdsLocked(base int, m *merged) bool {
+	if m.parent == nil {
+		return true
+	}
+	e := c.entries[cacheKey{base, m.name}]
+	return e != nil && e.Value.(*cached).m == m && m.valid()
 }
 
 // kill forgets the directory dir of the tree of base, and all below it.
