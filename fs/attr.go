@@ -189,7 +189,7 @@ func (n *node) last() overlay.Attr {
 
 // initRoot fills in the root's node.
 func (f *FS) initRoot() error {
-	root := f.table.get(rootID)
+	root := f.table.root
 	a, err := f.layer.Lstat(request(nil), overlay.Root)
 	if err != nil {
 		return err

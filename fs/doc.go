@@ -33,8 +33,8 @@
 // several names. Absent names are cached as long as their directory's files, and
 // listings as long as absent names: the kernel opens a directory without us.
 // Each open of a file that others may change looks at it anew, and drops the
-// kernel's pages if it is not what the kernel was told. Whoever changes the layer as a library
-// tells the FS (Invalidate).
+// kernel's pages if it is not what the kernel was told. Whoever changes the
+// layer as a library tells the FS (Invalidate).
 //
 // # Open files
 //

@@ -84,7 +84,7 @@ type Expirer interface {
 
 // An FS answers FUSE requests from a layer. It implements fuse.RawFileSystem.
 type FS struct {
-	fuse.RawFileSystem // answers what is not implemented with ENOSYS
+	fuse.RawFileSystem // answers ENOSYS to OPENDIR and other requests we can do without
 
 	layer overlay.Layer // immutable, as are its abilities below
 	can   abilities
@@ -97,8 +97,7 @@ type FS struct {
 	events events
 	files  handles
 	linger lingering
-
-	listings listings
+	lists  listings
 
 	// noPassthrough is set once the kernel has refused passthrough for a
 	// reason that will not go away.

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/wsfs/wsfs/fs"
 )
 
@@ -74,6 +76,31 @@ func listingsFollowTheHost(t *testing.T, merged bool, watches, rounds int) {
 			}
 			return true
 		})
+	}
+}
+
+// TestListingChangesKeepOpenDirectories has names come and go beside an open
+// directory: it stays where it is. No name is special, also not one that we once
+// used ourselves to have listings dropped.
+func TestListingChangesKeepOpenDirectories(t *testing.T) {
+	for _, name := range []string{"plain", ".wsfs-fence"} {
+		tree, dir := diskTree(t, seed{"d/", 0o755, ""}, seed{"d/" + name + "/", 0o755, ""})
+		m := mount(t, tree, fs.Options{})
+		fd, err := unix.Open(m.path("d/"+name), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+		must(t, err)
+		defer unix.Close(fd)
+		names(t, m.path("d"))
+		must(t, os.WriteFile(filepath.Join(dir, "d/new"), nil, 0o644))
+		// Not by a listing, which would put an entry that was dropped back.
+		time.Sleep(100 * time.Millisecond)
+		eventually(t, "the new name is seen", func() bool {
+			var st unix.Stat_t
+			return unix.Lstat(m.path("d/new"), &st) == nil
+		})
+		link, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", fd))
+		if err != nil || link != m.path("d/"+name) {
+			t.Errorf("an open directory after changes beside it: got %q, %v", link, err)
+		}
 	}
 }
 

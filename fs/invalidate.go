@@ -85,7 +85,7 @@ func (f *FS) expire(k Kernel, d *node, name string) {
 func (t *table) known(name overlay.Name) *node {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	n := t.ids[rootID]
+	n := t.root
 	if name == overlay.Root {
 		return n
 	}

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"hash/maphash"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -123,7 +124,7 @@ func (f *FS) listing(ctx request, d *node, offset uint64) (*listing, fuse.Status
 	}
 	l := arrange(entries)
 	d.dir.listing.Store(&l)
-	f.listings.hold(d)
+	f.lists.hold(d)
 	return &l, fuse.OK
 }
 
@@ -141,8 +142,8 @@ func (f *FS) fade(d *node) {
 	})
 }
 
-// fence is a name that no directory has.
-const fence = ".wsfs-fence"
+// fence is a name that no directory has, since it is too long.
+var fence = strings.Repeat("-", overlay.MaxComponent+1)
 
 // relist has the kernel drop its listing of d, also one that it is about to put
 // together from an answer of ours: an entry's notification waits for whoever

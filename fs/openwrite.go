@@ -65,7 +65,7 @@ func (f *FS) onDisk(path overlay.Name) bool {
 	if f.can.segment != nil && f.can.segment.Segment(path) != 0 {
 		return false
 	}
-	return f.table.get(rootID).source() != overlay.Store
+	return f.table.root.source() != overlay.Store
 }
 
 // openFlags returns what a layer is told of open(2)'s flags.

@@ -21,6 +21,7 @@ type table struct {
 	ids   map[uint64]*node
 	links map[uint64]*node // nodes of files with several names, by ino
 	last  uint64           // the newest node number
+	root  *node            // immutable
 
 	events *events // immutable: where watches of forgotten directories end
 
@@ -34,9 +35,9 @@ func (t *table) init(e *events) {
 	t.ids = make(map[uint64]*node)
 	t.links = make(map[uint64]*node)
 	t.last = rootID
-	root := &node{id: rootID, typ: overlay.TypeDir, dir: &directory{}, lookups: 1}
-	root.dir.path.Store(&pathAt{path: overlay.Root, gen: ^uint64(0)})
-	t.ids[rootID] = root
+	t.root = &node{id: rootID, typ: overlay.TypeDir, dir: &directory{}, lookups: 1}
+	t.root.dir.path.Store(&pathAt{path: overlay.Root, gen: ^uint64(0)})
+	t.ids[rootID] = t.root
 }
 
 // get returns the node with number id, nil if there is none: then the kernel
@@ -136,10 +137,8 @@ func (t *table) find(d *node, name string, a *overlay.Attr, seg uint8) *node {
 // apart reports whether the names of the file a are nodes of their own: those of
 // a lower file below a store, which keeps no index of what it copied up, so that
 // each name gets a copy.
-//
-// Preconditions: t.mu is held.
 func (t *table) apart(a *overlay.Attr, seg uint8) bool {
-	return a.Source != overlay.Store && seg != t.ids[rootID].seg
+	return a.Source != overlay.Store && seg != t.root.seg
 }
 
 // unshare forgets that further names may be found of n.
