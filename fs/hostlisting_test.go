@@ -3,18 +3,21 @@
 package fs_test
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/wsfs/wsfs/fs"
+	"github.com/wsfs/wsfs/overlay"
 )
 
 // TestListingsFollowTheHost has others list a directory all the time while it
@@ -101,6 +104,55 @@ func TestListingChangesKeepOpenDirectories(t *testing.T) {
 		if err != nil || link != m.path("d/"+name) {
 			t.Errorf("an open directory after changes beside it: got %q, %v", link, err)
 		}
+	}
+}
+
+// reads is a layer that counts how often directories are read.
+type reads struct {
+	overlay.Layer
+	n atomic.Int64
+}
+
+func (l *reads) Unwrap() any { return l.Layer }
+
+func (l *reads) ReadDir(ctx context.Context, name overlay.Name) ([]overlay.Entry, error) {
+	l.n.Add(1)
+	return l.Layer.ReadDir(ctx, name)
+}
+
+// TestListingIsNotReadAgain has a reader go through a directory in small steps
+// while names come on the host: a step must not cost what the whole does.
+func TestListingIsNotReadAgain(t *testing.T) {
+	seeds := []seed{{"d/", 0o755, ""}}
+	for i := range 2000 {
+		seeds = append(seeds, seed{fmt.Sprintf("d/a_name_of_some_length_%d", i), 0o644, ""})
+	}
+	tree, dir := diskTree(t, seeds...)
+	counted := &reads{Layer: tree}
+	m := mount(t, counted, fs.Options{})
+	d, err := os.Open(m.path("d"))
+	must(t, err)
+	defer d.Close()
+	found := 0
+	for step := 0; ; step++ {
+		some, err := d.Readdirnames(100)
+		if found += len(some); err != nil {
+			break
+		}
+		if _, err := os.Lstat(m.path(fmt.Sprintf("d/new_%d", step))); !os.IsNotExist(err) {
+			t.Fatalf("new_%d before it is made: %v", step, err)
+		}
+		must(t, os.WriteFile(filepath.Join(dir, fmt.Sprintf("d/new_%d", step)), nil, 0o644))
+		eventually(t, "the new name is seen", func() bool {
+			_, err := os.Lstat(m.path(fmt.Sprintf("d/new_%d", step)))
+			return err == nil
+		})
+	}
+	if found < 2000 {
+		t.Errorf("names: got %d, want 2000 at least", found)
+	}
+	if got := counted.n.Load(); got != 1 {
+		t.Errorf("the directory was read %d times, want once", got)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
@@ -39,9 +40,12 @@ func cookie(name string) uint64 {
 	return max(maphash.String(cookieSeed, name)&cookieMask&^(firstCookie-1), firstCookie)
 }
 
-// A listing is what a directory held when somebody last read it from the start,
-// ascending by cookie. It is not changed.
-type listing []listed
+// A listing is what a directory held when somebody last read it from the start.
+type listing struct {
+	entries []listed // ascending by cookie; immutable
+	// outdated: the directory was changed by others since.
+	outdated atomic.Bool
+}
 
 type listed struct {
 	cookie uint64
@@ -50,8 +54,8 @@ type listed struct {
 
 // arrange sorts entries by cookie. Names whose cookies collide are told apart
 // by the low bits, in the order of their bytes.
-func arrange(entries []overlay.Entry) listing {
-	list := make(listing, len(entries))
+func arrange(entries []overlay.Entry) []listed {
+	list := make([]listed, len(entries))
 	for i, e := range entries {
 		list[i] = listed{cookie(e.Name), e}
 	}
@@ -67,12 +71,12 @@ func arrange(entries []overlay.Entry) listing {
 }
 
 // after returns the entries behind cookie c.
-func (l listing) after(c uint64) listing {
-	i, found := slices.BinarySearchFunc(l, c, func(e listed, c uint64) int { return cmp.Compare(e.cookie, c) })
+func (l *listing) after(c uint64) []listed {
+	i, found := slices.BinarySearchFunc(l.entries, c, func(e listed, c uint64) int { return cmp.Compare(e.cookie, c) })
 	if found {
 		i++
 	}
-	return l[i:]
+	return l.entries[i:]
 }
 
 // maxListings bounds the listings that are kept for readers in the middle of a
@@ -101,9 +105,15 @@ func (l *listings) hold(d *node) {
 }
 
 // listing returns the listing of d for a reader at the cookie offset: a new one
-// from the start, else one that was read before if it is still there.
+// from the start, else one that was read before if it is still there. To read a
+// large directory again at each step, because it changes all the time, would
+// take for ever; but the kernel may add the rest of an old listing to what it
+// keeps of a new one.
 func (f *FS) listing(ctx request, d *node, offset uint64) (*listing, fuse.Status) {
 	if l := d.dir.listing.Load(); l != nil && offset != 0 {
+		if l.outdated.Load() {
+			f.fade(d)
+		}
 		return l, fuse.OK
 	}
 	f.watchDir(ctx, d)
@@ -118,18 +128,22 @@ func (f *FS) listing(ctx request, d *node, offset uint64) (*listing, fuse.Status
 		return nil, st
 	}
 	defer h.unlock()
+	before := d.dir.watch.changes.Load()
 	entries, err := f.layer.ReadDir(ctx, path)
 	if err != nil {
 		return nil, staleIfGone(f.status("readdir", err))
 	}
-	l := arrange(entries)
-	d.dir.listing.Store(&l)
+	l := &listing{entries: arrange(entries)}
+	d.dir.listing.Store(l)
+	if d.dir.watch.changes.Load() != before {
+		l.outdated.Store(true) // relist may have come too early to say so
+	}
 	f.lists.hold(d)
-	return &l, fuse.OK
+	return l, fuse.OK
 }
 
-// fade has the kernel drop the listing of d after the time for which it may
-// keep what changes unnoticed.
+// fade has the kernel drop its listing of d after the time for which it may keep
+// what changes unnoticed.
 func (f *FS) fade(d *node) {
 	if d.dir.fading.Swap(true) {
 		return
@@ -149,7 +163,9 @@ var fence = strings.Repeat("-", overlay.MaxComponent+1)
 // together from an answer of ours: an entry's notification waits for whoever
 // reads d at the moment.
 func (f *FS) relist(k Kernel, d *node) {
-	d.dir.listing.Store(nil)
+	if l := d.dir.listing.Load(); l != nil {
+		l.outdated.Store(true)
+	}
 	k.EntryNotify(d.id, fence)
 	k.InodeNotify(d.id, 0, 0)
 }
