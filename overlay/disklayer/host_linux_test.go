@@ -101,6 +101,49 @@ func TestHostIsReadAfresh(t *testing.T) {
 	want(t, "Open of a link", err, syscall.EINVAL)
 }
 
+// TestHostOpenOfWhatIsSwapped opens a name that is a file, a FIFO and a link in
+// turns: what is opened is the file, and nothing waits for the FIFO's other end.
+func TestHostOpenOfWhatIsSwapped(t *testing.T) {
+	t.Parallel()
+	h, dir := newHost(t)
+	must(t, "Mkfifo", unix.Mkfifo(dir+"/fifo", 0o600))
+	must(t, "Symlink", os.Symlink("/dev/null", dir+"/link"))
+	put0(t, dir, "file", "data")
+	put0(t, dir, "name", "data")
+	end := make(chan struct{})
+	var swapper sync.WaitGroup
+	swapper.Go(func() {
+		for i := 0; ; i++ {
+			select {
+			case <-end:
+				return
+			default:
+			}
+			other := dir + []string{"/fifo", "/link", "/file"}[i%3]
+			for range 2 { // there and back
+				if err := unix.Renameat2(unix.AT_FDCWD, other, unix.AT_FDCWD, dir+"/name", unix.RENAME_EXCHANGE); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		}
+	})
+	for range 20000 {
+		hd, err := h.Open(t.Context(), "name")
+		if errnoOf(err) == syscall.EINVAL || errnoOf(err) == syscall.ENOTDIR {
+			continue
+		}
+		must(t, "Open", err)
+		a, err := hd.Stat(t.Context())
+		if err != nil || !a.IsRegular() || a.Size != 4 {
+			t.Errorf("opened: got %+v, %v, want the file", a, err)
+		}
+		must(t, "Close", hd.Close())
+	}
+	close(end)
+	swapper.Wait()
+}
+
 func TestHostKeepsAccessTimes(t *testing.T) {
 	t.Parallel()
 	h, dir := newHost(t)
@@ -224,7 +267,7 @@ func TestLinksInTheMiddleAreNeverFollowed(t *testing.T) {
 			}
 		}
 	}()
-	for range 3000 {
+	for range 20000 {
 		if got := read(t, h, "d/f"); got != "public" && got != "error: "+syscall.ENOTDIR.Error() {
 			t.Errorf("d/f holds %q", got)
 		}
