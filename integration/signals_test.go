@@ -45,7 +45,10 @@ func underSignals(t *testing.T, fn func()) {
 	t.Helper()
 	tid, done := make(chan int), make(chan struct{})
 	go func() {
-		runtime.LockOSThread() // never unlocked: the thread ends with fn
+		// A thread that ends would take the servers with it that it has started
+		// (Pdeathsig), so it is given back.
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
 		defer close(done)
 		tid <- unix.Gettid()
 		fn()
