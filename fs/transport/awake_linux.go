@@ -17,9 +17,9 @@ const (
 	// idleDriver names what halts idle CPUs.
 	idleDriver = "/sys/devices/system/cpu/cpuidle/current_driver"
 
-	// rush is the number of requests in a period from which on CPUs are kept
+	// rush is the number of requests in a slowTick from which on CPUs are kept
 	// awake: one in a millisecond.
-	rush = uint64(period / time.Millisecond)
+	rush = uint64(slowTick / time.Millisecond)
 )
 
 // A vigil keeps idle CPUs awake while requests come thick and fast.
@@ -27,7 +27,7 @@ const (
 // The CPU of a virtual machine halts by leaving the machine, and waking it up
 // again through the hypervisor takes several times as long as what the reader
 // or its client then does. So idle CPUs are asked to poll while there is a
-// rush, and may halt again a period after it. On hardware, halting lightly is
+// rush, and may halt again soon after it. On hardware, halting lightly is
 // cheap and polling is not; there nothing is asked for.
 type vigil struct {
 	file string // where to ask, "" for nowhere

@@ -20,9 +20,7 @@ var benchModes = []struct {
 }{
 	{"plain", Options{Plain: true}},
 	{"loop", Options{}},
-	{"clone", Options{Clone: true}},
-	{"unpinned", Options{Unpinned: true}},
-	{"one", Options{Readers: 1}},
+	{"two", Options{Readers: 2}},
 	{"four", Options{Readers: 4}},
 }
 

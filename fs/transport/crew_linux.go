@@ -2,7 +2,7 @@ package transport
 
 import (
 	"log/slog"
-	goruntime "runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -10,40 +10,35 @@ import (
 	"unsafe"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
-	"golang.org/x/sys/unix"
 )
 
 // A crew is the readers of one connection.
 //
-// A reader per CPU handles requests itself, pinned to it as long as place finds
-// that good. While one of them waits in the kernel no time is lost. When every
-// reader has been in the same handler for a tick, the watcher adds a spare; it
-// leaves when the others keep up again.
+// Few readers are enough while they keep up, one for most: it reads, handles
+// and answers without a switch of threads where requests wait already. Spares
+// join when all readers are stuck in a handler or have no moment of rest, and
+// leave when the others can do without them (oversee).
 type crew struct {
 	proto  requestHandler // immutable
 	dev    *device        // immutable
 	log    *slog.Logger   // immutable
 	pool   *sync.Pool     // immutable; of *buffers
 	spares int            // immutable; the most there may be
-	clone  bool           // immutable
 
 	// busy counts readers in a handler, size all readers. size changes under
 	// mu only; both are read without it.
 	busy, size atomic.Int32
 
-	// alarmed is set while the watcher looks at the readers, so that they
-	// need not wake it again.
-	alarmed atomic.Bool
-	alarm   chan struct{} // capacity 1
+	// surplus counts the spares that are to leave after their next request.
+	surplus atomic.Int32
 
-	// quiet is set while place sleeps since no requests come; the next one
-	// wakes it.
+	// quiet is set while the overseer sleeps since no requests come; the next
+	// one wakes it.
 	quiet   atomic.Bool
 	stirred chan struct{} // capacity 1
 
-	jammedAt atomic.Int64  // now() when all readers were last seen stuck
-	started  atomic.Uint64 // spares ever started
-	pins     atomic.Uint64 // readers ever pinned
+	needed  atomic.Int64  // now() when a spare was last found needed
+	started atomic.Uint64 // spares ever started
 
 	ended   sync.WaitGroup // readers
 	lost    chan struct{}  // closed when a reader sees that the connection ended
@@ -62,47 +57,41 @@ func newCrew(proto requestHandler, dev *device, maxWrite int, o Options) *crew {
 		log:     o.Log,
 		pool:    &sync.Pool{New: func() any { return newBuffers(maxWrite) }},
 		spares:  o.Spares,
-		clone:   o.Clone,
-		alarm:   make(chan struct{}, 1),
 		stirred: make(chan struct{}, 1),
 		lost:    make(chan struct{}),
 		tallies: []*tally{new(tally)},
 	}
 }
 
-// serve runs a reader for each of cpus and returns when all have ended.
-func (c *crew) serve(cpus []int) {
-	for _, cpu := range cpus {
+// serve runs readers, that many at least, and returns when all have ended.
+func (c *crew) serve(readers int) {
+	for range readers {
 		c.mu.Lock()
 		t := new(tally)
 		c.tallies = append(c.tallies, t)
-		c.startLocked(&reader{tally: t}, cpu)
+		c.startLocked(&reader{tally: t})
 		c.mu.Unlock()
 	}
 	idle := make(chan struct{})
 	var others sync.WaitGroup
-	others.Go(func() { c.watch(idle) })
+	others.Go(func() { c.oversee(idle) })
 	others.Go(func() { c.cancelInflight(idle) })
-	others.Go(func() { c.place(idle) })
 	c.ended.Wait()
 	close(idle)
 	others.Wait()
 }
 
-// startLocked adds r to the crew and runs it, with cpu as the one that it may
-// be pinned to unless that is negative.
+// startLocked adds r to the crew and runs it.
 //
 // Preconditions: c.mu is held; serve does not wait yet, or some reader has not
 // left the crew.
-func (c *crew) startLocked(r *reader, cpu int) {
+func (c *crew) startLocked(r *reader) {
 	r.crew, r.proto, r.fd = c, c.proto, c.dev.fd
 	r.buf = c.pool.Get().(*buffers)
+	r.ended.Store(int64(now()))
 	c.readers = append(c.readers, r)
 	c.size.Add(1)
 	c.ended.Go(func() {
-		if cpu >= 0 {
-			c.settle(r, cpu)
-		}
 		errno := r.run()
 		if errno != 0 {
 			c.lostOne.Do(func() { close(c.lost) })
@@ -110,62 +99,36 @@ func (c *crew) startLocked(r *reader, cpu int) {
 		if errno != 0 && errno != syscall.ENODEV {
 			c.log.Error("fuse: reading requests failed", "err", errno)
 		}
-		c.leaveCrew(r, errno)
+		c.leaveCrew(r)
 	})
 }
 
-// settle gives the calling goroutine a thread that place may pin to cpu, and a
-// device of its own if that is wanted. The thread ends with the goroutine,
-// since nobody unlocks it.
-func (c *crew) settle(r *reader, cpu int) {
-	goruntime.LockOSThread()
-	c.mu.Lock()
-	r.cpu, r.tid = cpu, unix.Gettid()
-	c.mu.Unlock()
-	if !c.clone {
-		return
-	}
-	fd, err := c.dev.clone()
-	if err != nil {
-		c.log.Debug("fuse: device not cloned", "err", err)
-		return
-	}
-	r.fd = fd
-}
-
-// leaveCrew removes r after its last request. dismiss has already counted a
-// spare out that it sent away.
-func (c *crew) leaveCrew(r *reader, errno syscall.Errno) {
-	if r.fd != c.dev.fd {
-		unix.Close(r.fd)
-	}
+// leaveCrew removes r after its last request.
+func (c *crew) leaveCrew(r *reader) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for i := range c.readers {
-		if c.readers[i] == r {
-			c.readers = append(c.readers[:i], c.readers[i+1:]...)
-			break
-		}
-	}
-	if errno != 0 {
-		c.size.Add(-1)
-	}
+	c.readers = slices.DeleteFunc(c.readers, func(other *reader) bool { return other == r })
+	c.size.Add(-1)
 	if r.spare {
 		c.running--
 	}
 	c.pool.Put(r.buf)
 }
 
-// enter and leave bracket a handler. The reader that leaves nobody waiting in
-// the kernel wakes the watcher, the first after a quiet time wakes place.
-func (c *crew) enter() {
-	if c.busy.Add(1) >= c.size.Load() && !c.alarmed.Load() {
-		wake(c.alarm)
-	}
+// enter and leave bracket a handler. The first request after a quiet time wakes
+// the overseer, and one that is known to take long brings a spare if nobody
+// else would be waiting for requests.
+func (c *crew) enter(op uint32) {
+	busy := c.busy.Add(1)
 	if c.quiet.Load() && c.quiet.CompareAndSwap(true, false) {
 		wake(c.stirred)
 	}
+	if lengthy(op) && busy >= c.size.Load() {
+		c.addSpare()
+	}
 }
+
+func (c *crew) leave() { c.busy.Add(-1) }
 
 // wake has whoever receives from c go on, now or when he next does.
 func wake(c chan<- struct{}) {
@@ -174,8 +137,6 @@ func wake(c chan<- struct{}) {
 	default:
 	}
 }
-
-func (c *crew) leave() { c.busy.Add(-1) }
 
 // cancelInflight waits for the connection to end and then interrupts every
 // request that is still being handled, until idle is closed. Nobody waits for
@@ -194,7 +155,7 @@ func (c *crew) cancelInflight(idle <-chan struct{}) {
 	defer clock.Stop()
 	for {
 		c.mu.Lock()
-		readers := append([]*reader(nil), c.readers...)
+		readers := slices.Clone(c.readers)
 		c.mu.Unlock()
 		for _, r := range readers {
 			unique := r.inflight.Load()
@@ -228,6 +189,5 @@ func (c *crew) stats() Stats {
 		Readers:       len(c.readers),
 		Spares:        c.running,
 		SparesStarted: c.started.Load(),
-		Pinned:        c.pins.Load(),
 	}
 }

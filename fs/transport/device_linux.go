@@ -47,25 +47,8 @@ func (d *device) close() {
 	unix.Close(d.fd)
 }
 
-// clone returns another descriptor of the same connection. Requests come from
-// the one queue all share; an answer has to be written where its request was
-// read.
-func (d *device) clone() (int, error) {
-	fd, err := unix.Open("/dev/fuse", unix.O_RDWR|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return -1, err
-	}
-	parent := uint32(d.fd)
-	if _, errno := ioctl(fd, devIocClone, unsafe.Pointer(&parent)); errno != 0 {
-		unix.Close(fd)
-		return -1, errno
-	}
-	return fd, nil
-}
-
 // The ioctls of /dev/fuse (include/uapi/linux/fuse.h).
 const (
-	devIocClone        = 0x8004e500
 	devIocBackingOpen  = 0x4010e501
 	devIocBackingClose = 0x4004e502
 )

@@ -4,21 +4,22 @@
 //
 // # Where the threads run
 //
-// The time of a request of one client is mostly the time of two wake-ups, and
-// waking a thread on another CPU costs more than the handler. Therefore a
-// Server has a reader per CPU, a thread that reads a request, calls the handler
-// and writes the answer itself; nothing is handed to another goroutine. Parsing
-// and encoding are go-fuse's (fuse.ProtocolServer). While CPUs are idle each
-// reader is pinned to one, which saves one of the two wake-ups across CPUs. The
-// kernel wakes readers in turn, so a reader that waits for a CPU on which
-// something else computes delays everybody; then they are let go (placement).
+// The time of a request of one client is mostly the time of two wake-ups and of
+// the system calls around them. Therefore a reader reads a request, calls the
+// handler and writes the answer itself; nothing is handed to another goroutine.
+// Parsing and encoding are go-fuse's (fuse.ProtocolServer). One reader serves
+// as long as it keeps up: the kernel wakes readers in turn, so every further
+// one costs switches of threads and competes with the clients for their CPUs.
+//
+// Further readers, spares, join where one is not enough (crew): at once for a
+// request that is known to take long, after a millisecond or some when all have
+// been in the same handlers since, and when none has any rest though there is
+// more to do for the CPUs, or all they do is wait for a disk or a store. A spare
+// leaves when the others have had rest without it for a while. A handler may
+// block for ever; it costs one reader, of Options.Spares at most.
+//
 // The idle CPUs of a virtual machine are kept from halting while requests come
 // thick and fast (vigil).
-//
-// A handler that takes long would stop its reader. While all readers have been
-// in the same handlers for a millisecond, spare ones that are not pinned are
-// added, Options.Spares at most; they leave when nobody has been stuck for a
-// while. A handler may block for ever; it costs one reader.
 //
 // Options.Plain serves with go-fuse's own fuse.Server, for comparison.
 //

@@ -192,7 +192,7 @@ func TestMountAndUnmountConcurrently(t *testing.T) {
 		dir := t.TempDir()
 		wg.Go(func() {
 			for i := range rounds {
-				if err := onceAround(dir, Options{Plain: w == 0, Clone: w == 1}, i%3 == 0); err != nil {
+				if err := onceAround(dir, Options{Plain: w == 0, Readers: 1 + w%2}, i%3 == 0); err != nil {
 					t.Errorf("worker %d, round %d: %v", w, i, err)
 					return
 				}
@@ -245,7 +245,7 @@ func TestNothingIsLeftBehind(t *testing.T) {
 	dir := t.TempDir()
 	around := func() {
 		for i := range 30 {
-			if err := onceAround(dir, Options{Clone: i%2 == 0, Plain: i%5 == 0}, i%3 == 0); err != nil {
+			if err := onceAround(dir, Options{Readers: 1 + i%2, Plain: i%5 == 0}, i%3 == 0); err != nil {
 				t.Fatal(err)
 			}
 		}

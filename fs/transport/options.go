@@ -13,21 +13,12 @@ type Options struct {
 	// want what only fuse.Server does (SingleThreaded).
 	Plain bool
 
-	// Readers is the number of readers; 0 stands for one per CPU that the
-	// process may use, at most DefaultReaders.
+	// Readers is the number of readers that always stand by; 0 stands for one.
 	Readers int
 
-	// Unpinned lets the readers' threads always run where the scheduler puts
-	// them; without it they are pinned to a CPU each while CPUs are idle.
-	Unpinned bool
-
-	// Spares bounds the readers that stand in while all others are stuck in a
-	// handler; 0 stands for DefaultSpares.
+	// Spares bounds the readers that join while those are stuck in handlers, or
+	// cannot keep up; 0 stands for DefaultSpares.
 	Spares int
-
-	// Clone gives each reader its own clone of the device, so that answers of
-	// different readers do not meet on one kernel lock.
-	Clone bool
 
 	// Grace is how long Unmount waits for the last request to be answered
 	// before it aborts the connection; 0 stands for DefaultGrace.
@@ -38,9 +29,6 @@ type Options struct {
 }
 
 const (
-	// DefaultReaders bounds the readers. The kernel wakes readers in
-	// turn, so more than there is work for only spread it over cold CPUs.
-	DefaultReaders = 8
 	// DefaultSpares bounds the memory that handlers which hang can take: a
 	// reader's buffers are twice MaxWrite.
 	DefaultSpares = 64
@@ -50,6 +38,9 @@ const (
 
 // withDefaults returns o with each zero field set to its default.
 func (o Options) withDefaults() Options {
+	if o.Readers <= 0 {
+		o.Readers = 1
+	}
 	if o.Spares <= 0 {
 		o.Spares = DefaultSpares
 	}

@@ -3,7 +3,6 @@ package transport
 import (
 	"errors"
 	"log/slog"
-	"os"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -16,12 +15,12 @@ import (
 
 // A Server serves one mount.
 type Server struct {
-	point  string        // immutable; absolute, without links
-	grace  time.Duration // immutable
-	log    *slog.Logger  // immutable
-	device string        // immutable; "major:minor" of the mount, "" if it went at once
-	kernel fuse.InitIn   // immutable
-	cpus   []int         // immutable; where readers run, -1 for anywhere
+	point   string        // immutable; absolute, without links
+	grace   time.Duration // immutable
+	log     *slog.Logger  // immutable
+	device  string        // immutable; "major:minor" of the mount, "" if it went at once
+	kernel  fuse.InitIn   // immutable
+	readers int           // immutable
 
 	plain *fuse.Server // immutable; nil unless go-fuse serves
 
@@ -60,7 +59,7 @@ func Mount(mountpoint string, raw fuse.RawFileSystem, opts *fuse.MountOptions, o
 	}
 	serving.Add(1)
 	s := &Server{
-		point: point, grace: o.Grace, log: o.Log, raw: raw, cpus: readerCPUs(o),
+		point: point, grace: o.Grace, log: o.Log, raw: raw, readers: o.Readers,
 		ready: make(chan struct{}), served: make(chan struct{}),
 	}
 	if o.Plain || mopts.SingleThreaded {
@@ -134,7 +133,7 @@ func (s *Server) Serve() {
 		s.plain.Serve()
 		return
 	}
-	s.crew.serve(s.cpus)
+	s.crew.serve(s.readers)
 	s.dev.close()
 	s.raw.OnUnmount()
 }
@@ -145,40 +144,6 @@ func (s *Server) gone() {
 		serving.Add(-1)
 		close(s.served)
 	})
-}
-
-// readerCPUs returns for each reader the CPU to put it on, one of those that
-// the process may use, or -1 for any.
-func readerCPUs(o Options) []int {
-	allowed := allowedCPUs()
-	n := o.Readers
-	if n <= 0 {
-		n = min(len(allowed), DefaultReaders)
-	}
-	cpus := make([]int, n)
-	for i := range cpus {
-		cpus[i] = allowed[i%len(allowed)]
-		if o.Unpinned {
-			cpus[i] = -1
-		}
-	}
-	return cpus
-}
-
-// allowedCPUs returns the CPUs that the process may use, {-1} if the kernel
-// does not tell.
-func allowedCPUs() []int {
-	var set unix.CPUSet
-	if err := unix.SchedGetaffinity(os.Getpid(), &set); err != nil {
-		return []int{-1}
-	}
-	var cpus []int
-	for cpu := range len(set) * strconv.IntSize {
-		if set.IsSet(cpu) {
-			cpus = append(cpus, cpu)
-		}
-	}
-	return cpus
 }
 
 // WaitMount waits for Serve and for the mount to answer. Afterwards the kernel

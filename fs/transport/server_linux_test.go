@@ -12,7 +12,7 @@ import (
 )
 
 // modes are the two ways in which a mount is served.
-var modes = map[string]Options{"loop": {}, "clone": {Clone: true}, "plain": {Plain: true}}
+var modes = map[string]Options{"loop": {}, "readers": {Readers: 3}, "plain": {Plain: true}}
 
 func TestFilesGoThroughUnchanged(t *testing.T) {
 	t.Parallel()

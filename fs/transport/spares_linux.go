@@ -1,92 +1,170 @@
 package transport
 
-import "time"
+import (
+	goruntime "runtime"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
 
 const (
 	// tick is how long all readers have to be stuck before a spare comes: long
-	// against a round trip, short against what people notice.
-	tick = time.Millisecond
-	// calm is for how long nobody has to be stuck before spares leave and the
-	// watcher sleeps: long enough that a store that is slow now and then does
-	// not cost its neighbours a tick each time.
+	// against a round trip, short against what people notice. While requests
+	// are answered it grows to slowTick, so that looking costs nothing.
+	tick     = time.Millisecond
+	slowTick = 16 * tick
+
+	// calm is for how long no spare has to have been needed before one leaves:
+	// long enough that a store that is slow now and then does not cost its
+	// neighbours a tick each time.
 	calm = 50 * time.Millisecond
+
+	// rest is the part of its time that some reader has to have for waiting,
+	// or requests come faster than they are handled.
+	rest = 0.1
+	// computing is the part of the readers' time that they are on a CPU for if
+	// that is what keeps them, and not a disk or a store.
+	computing = 0.75
 )
 
-// dismiss reports whether the calling spare, which has just answered, is to
-// end: nobody has been stuck for a while and others wait for requests.
-func (c *crew) dismiss() bool {
-	if now()-time.Duration(c.jammedAt.Load()) < calm {
-		return false
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.busy.Load() >= c.size.Load()-1 {
-		return false
-	}
-	c.size.Add(-1)
-	return true
+// A look is what the overseer saw of the crew.
+type look struct {
+	at, cpu time.Duration // now, and what the process has had of the CPUs
+	readers map[*reader]sight
 }
 
-// watch adds spares while all readers are stuck, until idle is closed. It
-// sleeps as long as some reader waits in the kernel.
-func (c *crew) watch(idle <-chan struct{}) {
-	clock := time.NewTicker(tick)
+// A sight is what a look saw of a reader.
+type sight struct {
+	unique uint64        // the request that it was handling, 0 for none
+	served uint64        // requests that it has answered
+	waited time.Duration // for requests, in all
+}
+
+// oversee has spares join and leave, and keeps CPUs awake, until idle is
+// closed. It sleeps while no requests come.
+func (c *crew) oversee(idle <-chan struct{}) {
+	v := newVigil(c.log)
+	defer v.keep(false)
+	pace := tick
+	clock := time.NewTimer(pace)
 	defer clock.Stop()
+	before := c.look()
 	for {
-		clock.Stop()
-		c.alarmed.Store(false)
-		if c.busy.Load() < c.size.Load() {
-			select {
-			case <-c.alarm:
-			case <-idle:
-				return
+		select {
+		case <-clock.C:
+		case <-c.stirred:
+			pace = tick
+		case <-idle:
+			return
+		}
+		after := c.look()
+		requests, stuck := after.since(before)
+		switch {
+		case stuck:
+			c.addSpare()
+			pace = tick
+		case pace < slowTick:
+			pace *= 2
+		default:
+			v.keep(requests >= rush)
+			c.weigh(before, after)
+			if requests == 0 && c.sleep() {
+				continue
 			}
 		}
-		c.alarmed.Store(true)
-		clock.Reset(tick)
-		var before map[*reader]uint64
-		for quiet := time.Duration(0); quiet < calm; quiet += tick {
-			select {
-			case <-clock.C:
-			case <-idle:
-				return
-			}
-			after := c.requests()
-			if stuck(before, after) {
-				c.jammedAt.Store(int64(now()))
-				c.addSpare()
-				quiet = 0
-			}
-			before = after
-		}
+		before = after
+		clock.Reset(pace)
 	}
 }
 
-// requests returns what each reader is handling, 0 for nothing.
-func (c *crew) requests() map[*reader]uint64 {
+// sleep has the next request stir the overseer, unless all readers are busy
+// and none may come. It reports whether the overseer may wait for it.
+func (c *crew) sleep() bool {
+	c.quiet.Store(true)
+	if c.busy.Load() < c.size.Load() {
+		return true
+	}
+	c.quiet.Store(false)
+	return false
+}
+
+// look looks at all readers.
+func (c *crew) look() look {
+	var cpu unix.Timespec
+	// It fails for no clock that the kernel has.
+	unix.ClockGettime(unix.CLOCK_PROCESS_CPUTIME_ID, &cpu)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	all := make(map[*reader]uint64, len(c.readers))
+	l := look{at: now(), cpu: time.Duration(cpu.Nano()), readers: make(map[*reader]sight, len(c.readers))}
 	for _, r := range c.readers {
-		all[r] = r.inflight.Load()
+		l.readers[r] = r.seen(l.at)
 	}
-	return all
+	return l
 }
 
-// stuck reports whether every reader handles the request that it handled
-// before.
-func stuck(before, after map[*reader]uint64) bool {
-	for r, unique := range after {
-		if unique == 0 || before[r] != unique {
-			return false
+// since returns how many requests were answered since before, and whether
+// every reader handles the one that it handled before.
+func (l look) since(before look) (requests uint64, stuck bool) {
+	stuck = len(l.readers) > 0
+	for r, s := range l.readers {
+		b := before.readers[r]
+		requests += s.served - b.served
+		stuck = stuck && s.unique != 0 && s.unique == b.unique
+	}
+	return requests, stuck
+}
+
+// resting returns how many readers had nothing to do on average since before.
+func (l look) resting(before look) float64 {
+	var waited time.Duration
+	for r, s := range l.readers {
+		waited += s.waited - before.readers[r].waited
+	}
+	return float64(waited) / float64(l.at-before.at)
+}
+
+// lack returns how many readers too few there were since before: one, if none
+// had any rest and another could have done more, on a CPU that clients leave or
+// while the others wait for a disk; minus one, if the others would have had rest
+// without one.
+func (l look) lack(before look, cpus int) int {
+	size, resting := len(l.readers), l.resting(before)
+	computed := float64(l.cpu-before.cpu) / float64(l.at-before.at)
+	switch {
+	case resting >= 1+rest:
+		return -1
+	case resting >= rest:
+		return 0
+	case size < cpus-1, computed < computing*float64(size):
+		return 1
+	}
+	return 0
+}
+
+// weigh has a spare join that was lacking between two looks, and one leave that
+// nobody has needed for long.
+func (c *crew) weigh(before, after look) {
+	switch after.lack(before, goruntime.NumCPU()) {
+	case 1:
+		c.addSpare()
+	case 0:
+		c.needed.Store(int64(after.at))
+	case -1:
+		if after.at-time.Duration(c.needed.Load()) >= calm {
+			c.surplus.Store(1)
 		}
 	}
-	return len(after) > 0
 }
+
+// dismiss reports whether the calling spare, which has just answered, is to
+// leave.
+func (c *crew) dismiss() bool { return c.surplus.Load() > 0 && c.surplus.CompareAndSwap(1, 0) }
 
 // addSpare starts another reader unless there are as many as may be, or the
 // last reader has left since somebody looked.
 func (c *crew) addSpare() {
+	c.needed.Store(int64(now()))
+	c.surplus.Store(0)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.running >= c.spares || len(c.readers) == 0 {
@@ -94,5 +172,11 @@ func (c *crew) addSpare() {
 	}
 	c.running++
 	c.started.Add(1)
-	c.startLocked(&reader{tally: c.tallies[0], spare: true}, -1)
+	c.startLocked(&reader{tally: c.tallies[0], spare: true})
+}
+
+// lengthy reports whether requests of the kind always take long, since they
+// wait for a disk.
+func lengthy(op uint32) bool {
+	return op == opFsync || op == opFsyncDir || op == opSyncFS || op == opCopyFileRange
 }

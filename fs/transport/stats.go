@@ -17,7 +17,7 @@ type OpStats struct {
 	Count   uint64
 	Errors  uint64 // answers with an errno, ENOENT of a LOOKUP included
 	Total   time.Duration
-	Latency [Buckets]uint64 // time in the handler
+	Latency [Buckets]uint64 // time to handle and answer
 }
 
 // Stats is a moment's reading of a server's counters. Readers do not stop for
@@ -26,10 +26,8 @@ type Stats struct {
 	Ops     []OpStats // those with a count, in the order of the protocol's numbers
 	Readers int       // running now, spare ones included
 	Spares  int       // running now
-	// SparesStarted counts the times that all readers were stuck.
+	// SparesStarted counts the times that readers were stuck or could not keep up.
 	SparesStarted uint64
-	// Pinned counts the times that a reader was bound to its CPU.
-	Pinned uint64
 }
 
 // opcodes is the number of opcodes counted apart; higher ones share the last.

@@ -19,6 +19,7 @@ type testFS struct {
 	cancelled chan string   // gets the name of each blocked open that was cancelled
 	unmounted chan struct{} // closed by OnUnmount
 	attrTime  time.Duration // how long the kernel may keep attributes
+	pause     time.Duration // how long a GETATTR takes
 
 	mu    sync.Mutex
 	names map[string]uint64
@@ -87,6 +88,7 @@ func (f *testFS) Lookup(_ <-chan struct{}, _ *fuse.InHeader, name string, out *f
 }
 
 func (f *testFS) GetAttr(_ <-chan struct{}, in *fuse.GetAttrIn, out *fuse.AttrOut) fuse.Status {
+	time.Sleep(f.pause)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	file := f.files[in.NodeId]
