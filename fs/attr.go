@@ -48,7 +48,7 @@ func (f *FS) tell(n *node, a *overlay.Attr, sure bool) time.Duration {
 // Preconditions: n.mu is held.
 func (n *node) attrTime(a *overlay.Attr, sure bool) time.Duration {
 	if o := n.open.Load(); o != nil && o.live() {
-		return 0 // the kernel writes to it, or maps it, without telling us
+		return 0
 	}
 	return cacheTime(a, sure)
 }

@@ -116,7 +116,8 @@ func (f *FS) Create(cancel <-chan struct{}, in *fuse.CreateIn, name string, out 
 		fl.put()
 		return fuse.ENOENT
 	}
-	if st := f.created(ctx, n, fl, path, &a, flag, &out.OpenOut); !st.Ok() {
+	h := &handle{n: n, write: true, maps: maps(in.Flags)}
+	if st := f.created(ctx, h, fl, path, &a, flag, &out.OpenOut); !st.Ok() {
 		f.table.forget(n.id, 1)
 		return st
 	}
@@ -124,9 +125,9 @@ func (f *FS) Create(cancel <-chan struct{}, in *fuse.CreateIn, name string, out 
 	return fuse.OK
 }
 
-// created opens a handle of n on fl, which was just made at path with the
-// attributes a. It takes over the caller's reference of fl.
-func (f *FS) created(ctx request, n *node, fl *file, path overlay.Name, a *overlay.Attr, flag overlay.OpenFlag, out *fuse.OpenOut) fuse.Status {
+// created opens h on fl, which was just made at path with the attributes a. It
+// takes over the caller's reference of fl.
+func (f *FS) created(ctx request, h *handle, fl *file, path overlay.Name, a *overlay.Attr, flag overlay.OpenFlag, out *fuse.OpenOut) fuse.Status {
 	if a.Source != overlay.Store && flag&(overlay.Append|overlay.Direct|overlay.SyncData) != 0 && path != "" {
 		fl.put()
 		w, err := f.layer.OpenFile(ctx, path, 0, overlay.Perm{})
@@ -135,8 +136,8 @@ func (f *FS) created(ctx request, n *node, fl *file, path overlay.Name, a *overl
 		}
 		fl = f.newFile(w, w)
 	}
-	h := &handle{n: n, write: true}
-	n.enter(true)
+	n := h.n
+	n.enter(h.maps)
 	n.mu.Lock()
 	n.remember(a)
 	n.mu.Unlock()
@@ -179,7 +180,8 @@ func (f *FS) Tmpfile(cancel <-chan struct{}, in *fuse.CreateIn, out *fuse.Create
 		return f.status("fstat", err)
 	}
 	n := f.table.anonymous(&a, d.seg)
-	if st := f.created(ctx, n, fl, "", &a, 0, &out.OpenOut); !st.Ok() {
+	h := &handle{n: n, write: true, maps: maps(in.Flags)}
+	if st := f.created(ctx, h, fl, "", &a, 0, &out.OpenOut); !st.Ok() {
 		f.table.forget(n.id, 1)
 		return st
 	}

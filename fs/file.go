@@ -46,7 +46,7 @@ const (
 // opened is what a node keeps while it is open. Protected by the node's mu.
 type opened struct {
 	handles int // handles answered or about to be, whose RELEASE was not handled
-	writers int // those of them that may write
+	mappers int // those of them that can be mapped and written to
 
 	mode    ioMode
 	backing int32 // the kernel's number of the backing file, in passthrough
@@ -62,12 +62,14 @@ type opened struct {
 	kept overlay.SetAttr
 }
 
-// live reports whether the kernel may change the file without telling us.
-func (o *opened) live() bool { return o.mode == passthrough && o.writers > 0 }
+// live reports whether the kernel may change the file without noting that it
+// changed: by a store to a mapping of the backing file. After a write it asks
+// for the attributes that it has changed.
+func (o *opened) live() bool { return o.mode == passthrough && o.mappers > 0 }
 
 // enter counts a handle that is about to be opened, so that the node's mode
 // stays. leave, or a handle's end, takes it back.
-func (n *node) enter(write bool) {
+func (n *node) enter(maps bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	o := n.open.Load()
@@ -76,18 +78,18 @@ func (n *node) enter(write bool) {
 		n.open.Store(o)
 	}
 	o.handles++
-	if write {
-		o.writers++
+	if maps {
+		o.mappers++
 	}
 }
 
 // leave ends one handle of n, and after the last one closes the file.
-func (f *FS) leave(n *node, write bool) {
+func (f *FS) leave(n *node, maps bool) {
 	n.mu.Lock()
 	o := n.open.Load()
 	o.handles--
-	if write {
-		o.writers--
+	if maps {
+		o.mappers--
 	}
 	if o.handles > 0 {
 		n.mu.Unlock()

@@ -11,6 +11,7 @@ import (
 type handle struct {
 	n     *node // immutable
 	write bool  // immutable
+	maps  bool  // immutable: O_RDWR, which a mapping that is written to needs
 	own   *file // immutable: the handle's own file, nil if it uses the node's
 }
 

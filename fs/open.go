@@ -36,19 +36,23 @@ func (f *FS) Open(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fu
 		return fuse.EROFS
 	}
 	ctx := request(cancel)
-	h := &handle{n: n, write: write}
-	n.enter(write)
+	h := &handle{n: n, write: write, maps: maps(in.Flags)}
+	n.enter(h.maps)
 	st := f.open(ctx, h, in, out)
 	if st = staleIfGone(st); st == estale && f.regrip(n) {
 		st = f.open(ctx, h, in, out)
 	}
 	if !st.Ok() {
-		f.leave(n, write)
+		f.leave(n, h.maps)
 		return f.removed(n, st)
 	}
 	out.Fh = f.files.add(h)
 	return fuse.OK
 }
+
+// maps reports whether a handle with open(2)'s flags can be mapped and written
+// to.
+func maps(flags uint32) bool { return flags&unix.O_ACCMODE == unix.O_RDWR }
 
 // open opens h.
 func (f *FS) open(ctx request, h *handle, in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
@@ -236,5 +240,5 @@ func (f *FS) drop(h *handle) {
 		h.n.mu.Unlock()
 		h.own.put()
 	}
-	f.leave(h.n, h.write)
+	f.leave(h.n, h.maps)
 }

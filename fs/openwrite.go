@@ -167,8 +167,8 @@ func (f *FS) openLive(n *node, out *fuse.OpenOut, drop bool) {
 		n.told.kept = false
 	}
 	n.mu.Unlock()
-	// From now on the file changes without our doing, also through mappings,
-	// which change no attribute in the kernel.
+	// From now on the file may change through mappings, which change no
+	// attribute in the kernel.
 	if k := f.notify(); expire && k != nil {
 		k.InodeNotify(n.id, -1, 0)
 	}

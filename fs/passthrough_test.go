@@ -4,11 +4,13 @@ package fs_test
 
 import (
 	"bytes"
+	"io"
 	"os"
 	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
@@ -156,6 +158,35 @@ func TestMappingIsSeenByStat(t *testing.T) {
 	}
 	if got, _ := os.ReadFile(m.path("f")); !bytes.HasPrefix(got, []byte("xyz")) {
 		t.Errorf("ReadFile after a store to a mapping: got %q...", got[:10])
+	}
+}
+
+// TestWritesAreSeenByStat checks that stat tells of writes to a passthrough
+// file while and after it is open, though the kernel may keep its attributes.
+func TestWritesAreSeenByStat(t *testing.T) {
+	m, _ := mountCounted(t, seed{"lower", 0o644, "text"})
+	for _, name := range []string{"new", "lower"} {
+		for _, flags := range []int{os.O_WRONLY, os.O_WRONLY | os.O_APPEND, os.O_RDWR} {
+			file, err := os.OpenFile(m.path(name), os.O_CREATE|flags, 0o644)
+			must(t, err)
+			for range 3 {
+				before, err := os.Stat(m.path(name))
+				must(t, err)
+				_, err = file.Seek(0, io.SeekEnd)
+				must(t, err)
+				_, err = file.WriteString("y")
+				must(t, err)
+				if after, err := os.Stat(m.path(name)); err != nil || after.Size() != before.Size()+1 {
+					t.Errorf("%s, flags %#x: size after a write: got %d, %v, before %d", name, flags, after.Size(), err, before.Size())
+				}
+			}
+			must(t, file.Close())
+			must(t, os.Chtimes(m.path(name), time.Time{}, time.Unix(1, 0)))
+			must(t, os.WriteFile(m.path(name), []byte("z"), 0o644))
+			if after, err := os.Stat(m.path(name)); err != nil || after.Size() != 1 || after.ModTime().Unix() == 1 {
+				t.Errorf("%s: after WriteFile: got size %d, mtime %v, %v", name, after.Size(), after.ModTime(), err)
+			}
+		}
 	}
 }
 
