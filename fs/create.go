@@ -140,6 +140,8 @@ func (f *FS) created(ctx request, h *handle, fl *file, path overlay.Name, a *ove
 	n.enter(h.maps)
 	n.mu.Lock()
 	n.remember(a)
+	// A file that is new, or was cut, has no security.capability.
+	n.told.plain = flag&(overlay.Excl|overlay.Truncate) != 0 && n.told.mode&privileged == 0
 	n.mu.Unlock()
 	if a.Source == overlay.Store {
 		f.openOwn(h, fl, out, false)
@@ -181,7 +183,7 @@ func (f *FS) Tmpfile(cancel <-chan struct{}, in *fuse.CreateIn, out *fuse.Create
 	}
 	n := f.table.anonymous(&a, d.seg)
 	h := &handle{n: n, write: true, maps: maps(in.Flags)}
-	if st := f.created(ctx, h, fl, "", &a, 0, &out.OpenOut); !st.Ok() {
+	if st := f.created(ctx, h, fl, "", &a, overlay.Excl, &out.OpenOut); !st.Ok() {
 		f.table.forget(n.id, 1)
 		return st
 	}

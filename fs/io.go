@@ -150,6 +150,14 @@ func (f *FS) clearPrivileges(ctx request, n *node, fl *file) fuse.Status {
 	return fuse.OK
 }
 
+// unprivileged reports whether n is known to have no privileges to clear, and
+// nobody else can give it some.
+func (n *node) unprivileged() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.told.plain && n.told.source == overlay.Exclusive
+}
+
 // suspect forgets that n has no privileges to clear.
 func (n *node) suspect() {
 	n.mu.Lock()

@@ -38,6 +38,8 @@ func (f *FS) GetXAttr(cancel <-chan struct{}, in *fuse.InHeader, attr string, de
 		return 0, estale
 	case f.can.xattr == nil:
 		return 0, noAttr(attr)
+	case attr == capability && n.unprivileged():
+		return 0, fuse.ENODATA // asked for at the first write to each new file
 	}
 	path, h, st := f.byNode(n)
 	if st == fuse.ENOENT {
@@ -152,10 +154,11 @@ func (f *FS) changeXattr(ctx request, id uint64, fn func(path overlay.Name) erro
 		return st
 	}
 	defer h.unlock()
-	if err := fn(path); err != nil {
+	err := fn(path)
+	n.suspect()
+	if err != nil {
 		return f.status("setxattr", err)
 	}
-	n.suspect()
 	f.refresh(ctx, n, path)
 	f.changedSource(ctx, n, path)
 	return fuse.OK

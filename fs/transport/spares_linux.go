@@ -23,14 +23,34 @@ const (
 	// or requests come faster than they are handled.
 	rest = 0.1
 	// computing is the part of the readers' time that they are on a CPU for if
-	// that is what keeps them, and not a disk or a store.
+	// that is what keeps them. What is less goes to waiting: for a disk or a
+	// store if most switches of threads are voluntary, for a CPU otherwise.
 	computing = 0.75
 )
 
 // A look is what the overseer saw of the crew.
 type look struct {
-	at, cpu time.Duration // now, and what the process has had of the CPUs
+	at      time.Duration // now
+	usage   usage         // of the process
 	readers map[*reader]sight
+}
+
+// A usage is what a process has had of the CPUs, and how often its threads have
+// left them: to wait for something, and for others.
+type usage struct {
+	cpu                    time.Duration
+	voluntary, involuntary int64
+}
+
+// used returns the usage of this process.
+func used() usage {
+	var u unix.Rusage
+	// It fails for no argument like this.
+	unix.Getrusage(unix.RUSAGE_SELF, &u)
+	return usage{
+		cpu:       time.Duration(u.Utime.Nano() + u.Stime.Nano()),
+		voluntary: u.Nvcsw, involuntary: u.Nivcsw,
+	}
 }
 
 // A sight is what a look saw of a reader.
@@ -90,12 +110,9 @@ func (c *crew) sleep() bool {
 
 // look looks at all readers.
 func (c *crew) look() look {
-	var cpu unix.Timespec
-	// It fails for no clock that the kernel has.
-	unix.ClockGettime(unix.CLOCK_PROCESS_CPUTIME_ID, &cpu)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	l := look{at: now(), cpu: time.Duration(cpu.Nano()), readers: make(map[*reader]sight, len(c.readers))}
+	l := look{at: now(), usage: used(), readers: make(map[*reader]sight, len(c.readers))}
 	for _, r := range c.readers {
 		l.readers[r] = r.seen(l.at)
 	}
@@ -129,16 +146,23 @@ func (l look) resting(before look) float64 {
 // without one.
 func (l look) lack(before look, cpus int) int {
 	size, resting := len(l.readers), l.resting(before)
-	computed := float64(l.cpu-before.cpu) / float64(l.at-before.at)
 	switch {
 	case resting >= 1+rest:
 		return -1
 	case resting >= rest:
 		return 0
-	case size < cpus-1, computed < computing*float64(size):
+	case size < cpus-1, l.waits(before):
 		return 1
 	}
 	return 0
+}
+
+// waits reports whether the readers mostly waited for a disk or a store since
+// before, if not for requests.
+func (l look) waits(before look) bool {
+	span := time.Duration(len(l.readers)) * (l.at - before.at)
+	return float64(l.usage.cpu-before.usage.cpu) < computing*float64(span) &&
+		l.usage.voluntary-before.usage.voluntary > l.usage.involuntary-before.usage.involuntary
 }
 
 // weigh has a spare join that was lacking between two looks, and one leave that

@@ -11,26 +11,31 @@ func TestLack(t *testing.T) {
 	t.Parallel()
 	readers := []*reader{{}, {}, {}, {}}
 	const span = 16 * time.Millisecond
+	idle, busy := usage{cpu: span / 4, voluntary: 60, involuntary: 4}, usage{cpu: span / 2, voluntary: 4, involuntary: 60}
 	for _, c := range []struct {
 		what   string
 		waited []time.Duration // of each reader within span
-		cpu    time.Duration   // of the process
+		usage  usage           // within span
 		cpus   int
 		want   int
 	}{
-		{"one reader at half its time", []time.Duration{span / 2}, span / 2, 2, 0},
-		{"no rest, computing, clients have the other CPU", []time.Duration{0}, span, 2, 0},
-		{"no rest, computing, CPUs to spare", []time.Duration{0}, span, 4, 1},
-		{"no rest, waiting for a disk", []time.Duration{0}, span / 4, 2, 1},
-		{"no rest, waiting for a disk, one CPU", []time.Duration{0}, span / 4, 1, 1},
-		{"three that wait for a disk", []time.Duration{0, 0, 0}, span, 2, 1},
-		{"two at half their time", []time.Duration{span / 2, span / 2}, span, 4, 0},
-		{"one of two rests", []time.Duration{span, span / 4}, span, 4, -1},
-		{"no requests", []time.Duration{span}, 0, 2, 0},
-		{"no requests of two", []time.Duration{span, span}, 0, 2, -1},
+		{"one reader at half its time", []time.Duration{span / 2}, idle, 2, 0},
+		{"no rest, computing, clients have the other CPU", []time.Duration{0}, usage{cpu: span, voluntary: 9}, 2, 0},
+		{"no rest, waiting for a CPU", []time.Duration{0}, busy, 2, 0},
+		{"no rest, computing, CPUs to spare", []time.Duration{0}, busy, 4, 1},
+		{"no rest, waiting for a disk", []time.Duration{0}, idle, 2, 1},
+		{"no rest, waiting for a disk, one CPU", []time.Duration{0}, idle, 1, 1},
+		{"three that wait for a disk", []time.Duration{0, 0, 0}, idle, 2, 1},
+		{"two at half their time", []time.Duration{span / 2, span / 2}, idle, 4, 0},
+		{"one of two rests", []time.Duration{span, span / 4}, idle, 4, -1},
+		{"no requests", []time.Duration{span}, usage{}, 2, 0},
+		{"no requests of two", []time.Duration{span, span}, usage{}, 2, -1},
 	} {
-		before := look{at: time.Hour, cpu: time.Minute, readers: map[*reader]sight{}}
-		after := look{at: before.at + span, cpu: before.cpu + c.cpu, readers: map[*reader]sight{}}
+		before := look{at: time.Hour, usage: usage{time.Minute, 1000, 2000}, readers: map[*reader]sight{}}
+		after := look{at: before.at + span, usage: before.usage, readers: map[*reader]sight{}}
+		after.usage.cpu += c.usage.cpu
+		after.usage.voluntary += c.usage.voluntary
+		after.usage.involuntary += c.usage.involuntary
 		for i, w := range c.waited {
 			before.readers[readers[i]] = sight{waited: time.Second}
 			after.readers[readers[i]] = sight{waited: time.Second + w}
