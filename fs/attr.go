@@ -47,7 +47,7 @@ func (f *FS) tell(n *node, a *overlay.Attr, sure bool) time.Duration {
 //
 // Preconditions: n.mu is held.
 func (n *node) attrTime(a *overlay.Attr, sure bool) time.Duration {
-	if o := n.open.Load(); o != nil && o.live() {
+	if o := n.open.Load(); o != nil && o.mappable() {
 		return 0
 	}
 	return cacheTime(a, sure)

@@ -62,10 +62,10 @@ type opened struct {
 	kept overlay.SetAttr
 }
 
-// live reports whether the kernel may change the file without noting that it
+// mappable reports whether the kernel may change the file without noting that it
 // changed: by a store to a mapping of the backing file. After a write it asks
 // for the attributes that it has changed.
-func (o *opened) live() bool { return o.mode == passthrough && o.mappers > 0 }
+func (o *opened) mappable() bool { return o.mode == passthrough && o.mappers > 0 }
 
 // enter counts a handle that is about to be opened, so that the node's mode
 // stays. leave, or a handle's end, takes it back.

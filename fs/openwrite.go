@@ -162,7 +162,7 @@ func (f *FS) openOwn(h *handle, fl *file, out *fuse.OpenOut, drop bool) {
 func (f *FS) openLive(n *node, out *fuse.OpenOut, drop bool) {
 	n.mu.Lock()
 	f.decide(n, out, drop)
-	expire := n.open.Load().live() && n.told.kept
+	expire := n.open.Load().mappable() && n.told.kept
 	if expire {
 		n.told.kept = false
 	}
