@@ -55,3 +55,32 @@ func TestCapabilitiesAfterCreate(t *testing.T) {
 		}
 	}
 }
+
+// TestNoACLIsRemembered asks for an ACL before and after it is set and removed.
+func TestNoACLIsRemembered(t *testing.T) {
+	need(t, "root", os.Geteuid() == 0)
+	tree, _ := diskTree(t, seed{"lower", 0o644, "text"})
+	f := fs.New(tree, fs.Options{})
+	f.Init(nil)
+	acl := []byte{2, 0, 0, 0, 1, 0, 6, 0, 255, 255, 255, 255, 2, 0, 4, 0, 232, 3, 0, 0, // version; owner rw; user 1000 r
+		4, 0, 4, 0, 255, 255, 255, 255, 16, 0, 4, 0, 255, 255, 255, 255, 32, 0, 4, 0, 255, 255, 255, 255} // group r, mask r, others r
+	for _, id := range []uint64{1, look(t, f, 1, "lower").NodeId} {
+		has := func() bool {
+			_, st := f.GetXAttr(nil, &fuse.InHeader{NodeId: id}, "system.posix_acl_access", make([]byte, 64))
+			return st.Ok()
+		}
+		for round := range 3 {
+			for range 2 {
+				if has() {
+					t.Errorf("node %d, round %d: has an ACL before it was set", id, round)
+				}
+			}
+			set := fuse.SetXAttrIn{InHeader: fuse.InHeader{NodeId: id}, Size: uint32(len(acl))}
+			check(t, f.SetXAttr(nil, &set, "system.posix_acl_access", acl))
+			if !has() {
+				t.Errorf("node %d, round %d: has no ACL after it was set", id, round)
+			}
+			check(t, f.RemoveXAttr(nil, &fuse.InHeader{NodeId: id}, "system.posix_acl_access"))
+		}
+	}
+}

@@ -150,19 +150,12 @@ func (f *FS) clearPrivileges(ctx request, n *node, fl *file) fuse.Status {
 	return fuse.OK
 }
 
-// unprivileged reports whether n is known to have no privileges to clear, and
-// nobody else can give it some.
-func (n *node) unprivileged() bool {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.told.plain && n.told.source == overlay.Exclusive
-}
-
-// suspect forgets that n has no privileges to clear.
+// suspect forgets what n is known not to have.
 func (n *node) suspect() {
 	n.mu.Lock()
-	n.told.plain = false
-	n.mu.Unlock()
+	defer n.mu.Unlock()
+	n.told.plain, n.told.bare = false, false
+	n.told.suspected++
 }
 
 // Flush commits what a handle of a store file wrote: its error is close's.

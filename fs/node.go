@@ -98,8 +98,11 @@ type told struct {
 	rdev    uint32
 	source  overlay.Source
 
-	// plain: the file is known to have nothing that ClearPrivileges clears.
-	plain bool
+	// plain: the file is known to have nothing that ClearPrivileges clears;
+	// bare: it is known to have no access ACL. suspected counts the times that
+	// both were forgotten.
+	plain, bare bool
+	suspected   uint32
 	// kept: the kernel was told to keep the attributes for long.
 	kept bool
 	// valid: the fields were filled in at all.
@@ -117,6 +120,10 @@ func (n *node) remember(a *overlay.Attr) {
 	if n.told.mode != a.Mode&overlay.ModeMask {
 		n.told.mode = a.Mode & overlay.ModeMask
 		n.told.plain = false
+	}
+	if n.told.source != a.Source {
+		n.told.bare = false
+		n.told.suspected++
 	}
 	n.told.nlink = a.Nlink
 	n.told.uid, n.told.gid = a.UID, a.GID

@@ -38,8 +38,10 @@ func (f *FS) GetXAttr(cancel <-chan struct{}, in *fuse.InHeader, attr string, de
 		return 0, estale
 	case f.can.xattr == nil:
 		return 0, noAttr(attr)
-	case attr == capability && n.unprivileged():
-		return 0, fuse.ENODATA // asked for at the first write to each new file
+	}
+	lacks, seen := n.lacks(attr)
+	if lacks {
+		return 0, fuse.ENODATA
 	}
 	path, h, st := f.byNode(n)
 	if st == fuse.ENOENT {
@@ -55,9 +57,31 @@ func (f *FS) GetXAttr(cancel <-chan struct{}, in *fuse.InHeader, attr string, de
 		if st == eopnotsupp {
 			st = noAttr(attr)
 		}
+		if st == fuse.ENODATA && attr == aclAccess {
+			n.bared(seen)
+		}
 		return 0, st
 	}
 	return answer(dest, value)
+}
+
+// lacks reports whether n is known not to have attr: one of the two that the
+// kernel asks for most, security.capability at the first write to each new file
+// and the ACL of the mount's root, which it does not keep, for each path. seen
+// is for bared.
+func (n *node) lacks(attr string) (lacks bool, seen uint32) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	known := attr == capability && n.told.plain || attr == aclAccess && n.told.bare
+	return known && n.told.source == overlay.Exclusive, n.told.suspected
+}
+
+// bared notes that n was found to have no access ACL, unless that may have
+// changed since seen.
+func (n *node) bared(seen uint32) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.told.bare = n.told.source == overlay.Exclusive && n.told.suspected == seen
 }
 
 // answer copies value to dest, or tells its size.
