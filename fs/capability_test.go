@@ -5,6 +5,7 @@ package fs_test
 import (
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
@@ -81,6 +82,42 @@ func TestNoACLIsRemembered(t *testing.T) {
 				t.Errorf("node %d, round %d: has no ACL after it was set", id, round)
 			}
 			check(t, f.RemoveXAttr(nil, &fuse.InHeader{NodeId: id}, "system.posix_acl_access"))
+		}
+	}
+}
+
+// TestCapabilitiesSetMeanwhile gives a file capabilities while others cut it and
+// write to it: afterwards it is known to have those that it has.
+func TestCapabilitiesSetMeanwhile(t *testing.T) {
+	need(t, "root", os.Geteuid() == 0)
+	tree, _ := diskTree(t)
+	xattrs, _ := overlay.As[overlay.XattrSetter](tree)
+	f := fs.New(tree, fs.Options{})
+	f.Init(nil)
+	create := fuse.CreateIn{InHeader: fuse.InHeader{NodeId: 1}, Flags: unix.O_WRONLY | unix.O_TRUNC, Mode: 0o644}
+	var out fuse.CreateOut
+	check(t, f.Create(nil, &create, "f", &out))
+	for range 500 {
+		var others sync.WaitGroup
+		others.Go(func() {
+			var again fuse.CreateOut
+			if st := f.Create(nil, &create, "f", &again); st.Ok() {
+				f.Release(nil, &fuse.ReleaseIn{Fh: again.Fh})
+			}
+		})
+		others.Go(func() {
+			in := fuse.WriteIn{InHeader: fuse.InHeader{NodeId: out.NodeId}, Fh: out.Fh, Size: 1, WriteFlags: fuse.WRITE_KILL_SUIDGID}
+			f.Write(nil, &in, []byte("x"))
+		})
+		others.Go(func() {
+			set := fuse.SetXAttrIn{InHeader: fuse.InHeader{NodeId: out.NodeId}, Size: uint32(len(capNetRaw))}
+			f.SetXAttr(nil, &set, "security.capability", capNetRaw)
+		})
+		others.Wait()
+		_, st := f.GetXAttr(nil, &fuse.InHeader{NodeId: out.NodeId}, "security.capability", make([]byte, 64))
+		_, err := xattrs.Getxattr(t.Context(), "f", "security.capability")
+		if st.Ok() != (err == nil) {
+			t.Fatalf("capabilities: told %v, there %v", st, err)
 		}
 	}
 }

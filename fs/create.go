@@ -139,9 +139,11 @@ func (f *FS) created(ctx request, h *handle, fl *file, path overlay.Name, a *ove
 	n := h.n
 	n.enter(h.maps)
 	n.mu.Lock()
+	unknown := !n.told.valid
 	n.remember(a)
-	// A file that is new, or was cut, has no security.capability.
-	n.told.plain = flag&(overlay.Excl|overlay.Truncate) != 0 && n.told.mode&privileged == 0
+	// A file that is new, or was cut, has no security.capability, and nobody
+	// can have given it one before the kernel knew it.
+	n.told.plain = unknown && flag&(overlay.Excl|overlay.Truncate) != 0 && n.told.mode&privileged == 0
 	n.mu.Unlock()
 	if a.Source == overlay.Store {
 		f.openOwn(h, fl, out, false)

@@ -136,7 +136,7 @@ func (f *FS) Writev(cancel <-chan struct{}, in *fuse.WriteIn, parts [][]byte) (u
 // remembered.
 func (f *FS) clearPrivileges(ctx request, n *node, fl *file) fuse.Status {
 	n.mu.Lock()
-	plain := n.told.plain
+	plain, seen := n.told.plain, n.told.suspected
 	n.mu.Unlock()
 	if plain {
 		return fuse.OK
@@ -145,7 +145,7 @@ func (f *FS) clearPrivileges(ctx request, n *node, fl *file) fuse.Status {
 		return f.status("setattr", err)
 	}
 	n.mu.Lock()
-	n.told.plain = true
+	n.told.plain = n.told.suspected == seen // else it may have got some since
 	n.mu.Unlock()
 	return fuse.OK
 }

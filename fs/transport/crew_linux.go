@@ -29,8 +29,8 @@ type crew struct {
 	// mu only; both are read without it.
 	busy, size atomic.Int32
 
-	// surplus counts the spares that are to leave after their next request.
-	surplus atomic.Int32
+	// surplus is set while a spare is to leave after its next request.
+	surplus atomic.Bool
 
 	// quiet is set while the overseer sleeps since no requests come; the next
 	// one wakes it.
@@ -88,7 +88,7 @@ func (c *crew) serve(readers int) {
 func (c *crew) startLocked(r *reader) {
 	r.crew, r.proto, r.fd = c, c.proto, c.dev.fd
 	r.buf = c.pool.Get().(*buffers)
-	r.ended.Store(int64(now()))
+	r.free.Store(int64(now()))
 	c.readers = append(c.readers, r)
 	c.size.Add(1)
 	c.ended.Go(func() {

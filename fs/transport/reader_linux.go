@@ -71,10 +71,10 @@ type reader struct {
 	// Set by the reader alone.
 	inflight atomic.Uint64
 	// served counts answered requests, waited is the time in ns spent waiting
-	// for one, and ended is when the last one was answered, or the reader
+	// for one, and free is when the last one was answered, or the reader
 	// started. Set by the reader alone.
-	served        atomic.Uint64
-	waited, ended atomic.Int64
+	served       atomic.Uint64
+	waited, free atomic.Int64
 	// yielded is when Go's scheduler was last let in.
 	yielded time.Duration
 	// cancelled is the request that has been interrupted because the
@@ -153,7 +153,7 @@ func (r *reader) serve(in []byte) {
 }
 
 func (r *reader) begin(op uint32, unique uint64, at time.Duration) {
-	r.waited.Store(r.waited.Load() + int64(at) - r.ended.Load())
+	r.waited.Store(r.waited.Load() + int64(at) - r.free.Load())
 	r.inflight.Store(unique)
 	r.crew.enter(op)
 }
@@ -161,7 +161,7 @@ func (r *reader) begin(op uint32, unique uint64, at time.Duration) {
 func (r *reader) end(at time.Duration) {
 	r.crew.leave()
 	r.served.Store(r.served.Load() + 1)
-	r.ended.Store(int64(at))
+	r.free.Store(int64(at))
 	r.inflight.Store(0)
 }
 
@@ -170,7 +170,7 @@ func (r *reader) end(at time.Duration) {
 func (r *reader) seen(at time.Duration) sight {
 	s := sight{unique: r.inflight.Load(), served: r.served.Load(), waited: time.Duration(r.waited.Load())}
 	if s.unique == 0 {
-		s.waited += at - time.Duration(r.ended.Load())
+		s.waited += at - time.Duration(r.free.Load())
 	}
 	return s
 }

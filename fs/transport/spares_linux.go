@@ -175,20 +175,20 @@ func (c *crew) weigh(before, after look) {
 		c.needed.Store(int64(after.at))
 	case -1:
 		if after.at-time.Duration(c.needed.Load()) >= calm {
-			c.surplus.Store(1)
+			c.surplus.Store(true)
 		}
 	}
 }
 
 // dismiss reports whether the calling spare, which has just answered, is to
 // leave.
-func (c *crew) dismiss() bool { return c.surplus.Load() > 0 && c.surplus.CompareAndSwap(1, 0) }
+func (c *crew) dismiss() bool { return c.surplus.Load() && c.surplus.CompareAndSwap(true, false) }
 
 // addSpare starts another reader unless there are as many as may be, or the
 // last reader has left since somebody looked.
 func (c *crew) addSpare() {
 	c.needed.Store(int64(now()))
-	c.surplus.Store(0)
+	c.surplus.Store(false)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.running >= c.spares || len(c.readers) == 0 {

@@ -26,7 +26,7 @@ type Stats struct {
 	Ops     []OpStats // those with a count, in the order of the protocol's numbers
 	Readers int       // running now, spare ones included
 	Spares  int       // running now
-	// SparesStarted counts the times that readers were stuck or could not keep up.
+	// SparesStarted counts the spares that ever joined.
 	SparesStarted uint64
 }
 
